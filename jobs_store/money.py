@@ -1,0 +1,45 @@
+"""Amounts of money: US dollars as ``Decimal``, in units of 1e-9, with one rounding rule.
+
+The rule: an amount is computed exactly and then rounded up, once, at the end, to the next 1e-9 dollar.
+Nothing in between is rounded, so the parts of a breakdown may add up to less than 1e-9 over their total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import (
+    ROUND_CEILING,
+    Context,
+    Decimal,
+    DivisionByZero,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    localcontext,
+)
+from typing import Final
+
+NANO: Final = Decimal("0.000000001")
+MAX_AMOUNT: Final = Decimal(10) ** 12
+"""No single amount reaches this many dollars; NUMERIC(21, 9) columns hold it."""
+
+_ERRORS: Final = [InvalidOperation, DivisionByZero, Overflow]
+
+
+@contextmanager
+def exact_arithmetic() -> Iterator[None]:
+    """Decimal arithmetic in this block is exact, or raises ``decimal.Inexact``; it never rounds silently."""
+    with localcontext(Context(prec=60, traps=[*_ERRORS, Inexact])):
+        yield
+
+
+def round_up(amount: Decimal) -> Decimal:
+    """The one rounding rule: ``amount`` dollars, up to the next 1e-9.
+
+    Raises ``ValueError`` for what is no amount: negative, NaN, infinite or above ``MAX_AMOUNT``.
+    """
+    if not amount.is_finite() or not 0 <= amount <= MAX_AMOUNT:
+        raise ValueError(f"not an amount of money: {amount}")
+    with localcontext(Context(prec=60, rounding=ROUND_CEILING, traps=_ERRORS)):
+        return amount.quantize(NANO)

@@ -6,7 +6,6 @@ Nothing in between is rounded, so the parts of a breakdown may add up to less th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import (
     ROUND_CEILING,
@@ -18,7 +17,10 @@ from decimal import (
     Overflow,
     localcontext,
 )
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NANO: Final = Decimal("0.000000001")
 MAX_AMOUNT: Final = Decimal(10) ** 12

@@ -21,6 +21,10 @@ MAX_DECIMALS: Final = 15
 _Kind = TypeVar("_Kind")
 
 
+class MalformedRateCard(ValueError):
+    """A stored rate card has a field of a wrong type."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Tokens of one call. ``cached_input_tokens`` are part of ``input_tokens``."""
@@ -35,7 +39,7 @@ class Usage:
                 raise ValueError(f"{name} must be between 0 and {MAX_TOKENS}, not {getattr(self, name)}")
         if self.cached_input_tokens > self.input_tokens:
             raise ValueError(
-                f"cached_input_tokens must not exceed input_tokens, {self.cached_input_tokens} > {self.input_tokens}"
+                f"cached_input_tokens is {self.cached_input_tokens}, above input_tokens, {self.input_tokens}"
             )
 
 
@@ -129,7 +133,7 @@ class RateCard:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> RateCard:
-        """The inverse of ``to_json``. Raises ``ValueError`` that names the field."""
+        """The inverse of ``to_json``. Raises ``MalformedRateCard``, a ``ValueError`` that names the field."""
         tiers = _field(stored, "tiers", list)
         return cls(
             model=_field(stored, "model", str),
@@ -193,7 +197,7 @@ def _tier_to_json(tier: RateTier) -> dict[str, object]:
 
 def _tier_from_json(stored: object) -> RateTier:
     if not isinstance(stored, Mapping):
-        raise ValueError(f"rate card: a tier must be an object, not {stored!r}")
+        raise MalformedRateCard(f"a tier must be an object, not {stored!r}")
     return RateTier(
         above_input_tokens=_field(stored, "above_input_tokens", int),
         input=_decimal(stored, "input"),
@@ -211,7 +215,7 @@ def _plain(value: Decimal) -> str:
 def _field(stored: Mapping[str, object], name: str, kind: type[_Kind]) -> _Kind:
     value = stored.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"rate card: {name} must be a {kind.__name__}, not {value!r}")
+        raise MalformedRateCard(f"{name} must be a {kind.__name__}, not {value!r}")
     return value
 
 
@@ -220,4 +224,4 @@ def _decimal(stored: Mapping[str, object], name: str) -> Decimal:
     try:
         return Decimal(text)
     except ArithmeticError as error:
-        raise ValueError(f"rate card: {name} must be a decimal number, not {text!r}") from error
+        raise MalformedRateCard(f"{name} must be a decimal number, not {text!r}") from error

@@ -8,8 +8,10 @@ This is a bound, never an average: English text has about four bytes a token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TOKENS_PER_MESSAGE: Final = 16
 

@@ -44,11 +44,11 @@ def usages(draw: st.DrawFn) -> Usage:
 
 
 def flat_card(
-    *, input: str = "0.15", cached_input: str = "0.075", output: str = "0.6", per_request: str = "0"
+    *, input_rate: str = "0.15", cached_input: str = "0.075", output: str = "0.6", per_request: str = "0"
 ) -> RateCard:
     tier = RateTier(
         above_input_tokens=0,
-        input=Decimal(input),
+        input=Decimal(input_rate),
         cached_input=Decimal(cached_input),
         output=Decimal(output),
     )
@@ -107,7 +107,7 @@ def test_the_worst_case_is_reached_by_some_usage(card: RateCard, input_bound: in
 def test_on_a_flat_card_more_tokens_never_cost_less(
     input_rate: Decimal, output_rate: Decimal, usage: Usage, more_input: int, more_output: int
 ) -> None:
-    card = flat_card(input=str(input_rate), cached_input="0", output=str(output_rate))
+    card = flat_card(input_rate=str(input_rate), cached_input="0", output=str(output_rate))
     longer = replace(
         usage,
         input_tokens=usage.input_tokens + more_input,
@@ -124,7 +124,7 @@ def test_a_card_survives_its_stored_form(card: RateCard) -> None:
 @given(rate_cards(), usages(), st.decimals(min_value=0, max_value=5, places=4))
 def test_a_markup_never_makes_a_call_cheaper(card: RateCard, usage: Usage, markup: Decimal) -> None:
     marked_up = card.marked_up(markup, price_version="v+m")
-    assert "v+m" == marked_up.price_version
+    assert marked_up.price_version == "v+m"
     assert card.amount(usage) <= marked_up.amount(usage)
 
 
@@ -143,8 +143,8 @@ def test_a_tier_prices_every_token_once_its_threshold_is_exceeded() -> None:
 
 
 def test_the_smallest_part_of_a_dollar_is_rounded_up() -> None:
-    assert NANO == flat_card(input="0.0001").amount(Usage(input_tokens=1, output_tokens=0))
-    assert 0 == flat_card().amount(Usage(input_tokens=0, output_tokens=0))
+    assert flat_card(input_rate="0.0001").amount(Usage(input_tokens=1, output_tokens=0)) == NANO
+    assert flat_card().amount(Usage(input_tokens=0, output_tokens=0)) == 0
 
 
 @pytest.mark.parametrize("amount", ["-0.1", "NaN", "Infinity", "1e13"])

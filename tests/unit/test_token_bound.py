@@ -16,4 +16,4 @@ def test_the_bound_covers_every_byte_and_every_message(contents: list[str]) -> N
 
 
 def test_a_known_bound() -> None:
-    assert 2 + 3 + 2 * TOKENS_PER_MESSAGE == input_token_bound(["ab", "€"])
+    assert input_token_bound(["ab", "€"]) == 2 + 3 + 2 * TOKENS_PER_MESSAGE

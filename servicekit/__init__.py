@@ -1,0 +1,1 @@
+"""What every hourglass process shares: settings, serving, errors, telemetry, lifecycle."""

@@ -1,0 +1,182 @@
+"""One call under a budget: its floor, its child budget, its timer, and its line in the ledger."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from budget.cancel import CancelWatch
+from budget.core import Budget
+from budget.errors import BudgetExhausted, BudgetTooLow, DependencyTimeout, UpstreamTimeout
+from budget.ledger import Outcome, Spend
+from budget.policy import Policy
+from budget.wire import WIRE_STEP
+
+
+@asynccontextmanager
+async def spend(
+    budget: Budget, policy: Policy, *, attempt: int = 1, timed_out: type[DependencyTimeout] = UpstreamTimeout
+) -> AsyncIterator[Budget]:
+    """Runs its body under a child of `budget` and records how it ended, exactly once.
+
+    BudgetTooLow before the body starts when too little remains. When the child's time is over the body is
+    cancelled; BudgetExhausted says that it was the budget that ended, `timed_out` that it was the policy's
+    limit. A cancel from outside always wins and is always re-raised, even if the body swallowed it or made
+    something else of it. A body that ends normally keeps its result, even if it ended late.
+    """
+    begun = Begun.now(budget, policy, attempt=attempt)
+    watch = CancelWatch.here()
+    timer = asyncio.timeout(begun.timer())
+    try:
+        async with timer:
+            yield begun.child
+        watch.raise_if_cancelled()
+    except BaseException as error:
+        cancelled, expired = watch.cancelled, timer.expired()
+        ending = begun.end_with(error, cancelled=cancelled, expired=expired, timed_out=timed_out)
+        if ending is error:
+            raise
+        raise ending from error
+    else:
+        begun.end(Outcome.OK)
+
+
+def skip(budget: Budget, policy: Policy) -> bool:
+    """True, and recorded, when an optional call should be left out because too little remains."""
+    remaining = budget.spendable()
+    if not policy.optional or not too_low(policy, remaining):
+        return False
+    record_untried(budget, policy, Outcome.SKIPPED_LOW, remaining=remaining)
+    return True
+
+
+def too_low(policy: Policy, spendable: float) -> bool:
+    """Whether `spendable` seconds are too few to try; a policy that observes tries while there is any."""
+    return spendable < WIRE_STEP or (spendable < policy.floor and not policy.observed)
+
+
+@dataclass(slots=True, kw_only=True)
+class Begun:
+    """A spend between its start and its end, for those who cannot wrap it around a block (see `spend`)."""
+
+    budget: Budget
+    policy: Policy
+    attempt: int
+    child: Budget
+    started: float
+    remaining: float
+    _ended: bool = field(default=False, init=False)
+
+    @classmethod
+    def now(cls, budget: Budget, policy: Policy, *, attempt: int = 1) -> Self:
+        """Starts one; BudgetTooLow, and recorded, when too little remains."""
+        remaining = budget.spendable()
+        child = budget.child(math.inf if policy.observed else policy.limit)
+        if too_low(policy, remaining) or child.initial <= 0:
+            raise _refusal(budget, policy, remaining=remaining, attempt=attempt)
+        return cls(
+            budget=budget,
+            policy=policy,
+            attempt=attempt,
+            child=child,
+            started=budget.clock(),
+            remaining=remaining,
+        )
+
+    def timer(self) -> float | None:
+        """Seconds for `asyncio.timeout`: above 0, because 0 can swallow a pending cancel (cpython#134471)."""
+        return None if self.child.unbounded else max(self.child.remaining(), 1e-6)
+
+    def end(self, outcome: Outcome, reason: str = "") -> None:
+        """Records the spend; only the first end counts."""
+        if self._ended:
+            return
+        self._ended = True
+        took = self.budget.clock() - self.started
+        over = self.remaining < self.policy.floor or took > self.policy.limit
+        self.budget.ledger.record(
+            Spend(
+                dependency=self.policy.dependency,
+                method=self.policy.method,
+                remaining=self.remaining,
+                limit=self.policy.limit,
+                took=took,
+                outcome=outcome,
+                attempt=self.attempt,
+                reason=reason,
+                would_cut=self.policy.observed and over,
+            )
+        )
+
+    def end_with(
+        self, error: BaseException, *, cancelled: bool, expired: bool, timed_out: type[DependencyTimeout]
+    ) -> BaseException:
+        """Records the end that `error` means and returns what to raise: `error` itself or its typed form."""
+        if isinstance(error, GeneratorExit):
+            self.end(Outcome.CANCELLED)
+            return error
+        if cancelled:
+            self.end(Outcome.CANCELLED)
+            return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()
+        if expired or self._reports_timeout(error):
+            return self._out_of_time(error, timed_out)
+        passing_by = isinstance(error, asyncio.CancelledError)
+        self.end(Outcome.ERROR, "SPURIOUS_CANCEL" if passing_by else reason_of(error))
+        return error
+
+    def _reports_timeout(self, error: BaseException) -> bool:
+        called = (self.policy.dependency, self.policy.method)
+        return isinstance(error, DependencyTimeout) and called == (error.dependency, error.method)
+
+    def _out_of_time(self, error: BaseException, timed_out: type[DependencyTimeout]) -> BaseException:
+        if self._budget_is_shorter():
+            self.end(Outcome.EXHAUSTED)
+            return BudgetExhausted(dependency=self.policy.dependency, method=self.policy.method)
+        self.end(Outcome.TIMEOUT)
+        if self._reports_timeout(error):
+            return error
+        policy = self.policy
+        return timed_out(dependency=policy.dependency, method=policy.method, limit=policy.limit)
+
+    def _budget_is_shorter(self) -> bool:
+        # userver's rule: a call that was given all that remained ran out of budget, not into its limit.
+        given_all = self.policy.observed or self.remaining <= self.policy.limit
+        return given_all or self.budget.spendable() < WIRE_STEP
+
+
+def reason_of(error: BaseException) -> str:
+    """A short name for the ledger: the error's cause, its reason, or its type."""
+    named = (getattr(error, attribute, None) for attribute in ("cause", "reason"))
+    return next((name for name in named if isinstance(name, str) and name), type(error).__name__)
+
+
+def record_untried(
+    budget: Budget, policy: Policy, outcome: Outcome, *, remaining: float, attempt: int = 1, reason: str = ""
+) -> None:
+    """Writes down a call that was decided against."""
+    budget.ledger.record(
+        Spend(
+            dependency=policy.dependency,
+            method=policy.method,
+            remaining=remaining,
+            limit=policy.limit,
+            took=0.0,
+            outcome=outcome,
+            attempt=attempt,
+            reason=reason,
+        )
+    )
+
+
+def _refusal(budget: Budget, policy: Policy, *, remaining: float, attempt: int) -> BudgetTooLow:
+    outcome = Outcome.SKIPPED_LOW if policy.optional else Outcome.REFUSED_LOW
+    record_untried(budget, policy, outcome, remaining=remaining, attempt=attempt)
+    return BudgetTooLow(
+        dependency=policy.dependency,
+        method=policy.method,
+        remaining=remaining,
+        floor=policy.floor,
+        limit=policy.limit,
+    )

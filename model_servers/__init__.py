@@ -1,0 +1,1 @@
+"""Language models for the demo and the tests, each in its own process, all speaking the OpenAI protocol."""

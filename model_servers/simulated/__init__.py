@@ -1,0 +1,1 @@
+"""A deterministic model server that misbehaves on request: ``python -m model_servers.simulated``."""

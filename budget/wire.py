@@ -32,7 +32,7 @@ it keeps instants in whole milliseconds, rounds the deadline up and the present 
 
 
 def floor_to_wire_grid(seconds: float) -> float:
-    """The longest timeout of at most `seconds` (to a nanosecond) that leaves unrounded; 0.0 if there is none."""
+    """The longest timeout of at most `seconds` that leaves unrounded; 0.0 if there is none."""
     if math.isnan(seconds):
         raise ValueError("seconds: not a number")
     if seconds <= 0:

@@ -90,6 +90,27 @@ REASONS: Final = _table(
     ),
     # Capacity and availability.
     Reason(
+        name="UPSTREAM_ERROR",
+        code=StatusCode.UNAVAILABLE,
+        meaning="A service that this one calls failed or cannot be reached; ErrorInfo.metadata names it.",
+        action="Retry with backoff.",
+        retryable=True,
+    ),
+    Reason(
+        name="DATABASE_CONFLICT",
+        code=StatusCode.ABORTED,
+        meaning="Another transaction won; nothing was changed.",
+        action="Retry at once, with backoff if it repeats.",
+        retryable=True,
+    ),
+    Reason(
+        name="COMMIT_OUTCOME_UNKNOWN",
+        code=StatusCode.UNAVAILABLE,
+        meaning="The database was lost while a commit was on its way: the change holds or it does not.",
+        action="Send the same request again with the same idempotency key or request_id, or read the state.",
+        retryable=True,
+    ),
+    Reason(
         name="DATABASE_UNAVAILABLE",
         code=StatusCode.UNAVAILABLE,
         meaning="The database cannot be reached, or the connection to it was lost.",
@@ -195,7 +216,7 @@ REASONS: Final = _table(
         action="Create a new job with the payload.",
     ),
     Reason(
-        name="SEQUENCE_OUT_OF_RANGE",
+        name="CURSOR_OUT_OF_RANGE",
         code=StatusCode.OUT_OF_RANGE,
         meaning="The cursor is beyond the job's events, or before the oldest that is kept.",
         action="Read the job, then watch again from the sequence in ErrorInfo.metadata or from 0.",
@@ -255,6 +276,18 @@ REASONS: Final = _table(
         meaning="The quote does not cover this spec: its model or token bounds are others.",
         action="Ask for a quote for this spec.",
     ),
+    Reason(
+        name="PRICE_VERSION_GONE",
+        code=StatusCode.FAILED_PRECONDITION,
+        meaning="The catalog no longer holds the rate card of that price version.",
+        action="Rate with the rate card stored on the job, or without a price version.",
+    ),
+    Reason(
+        name="FUNDS_TOO_LOW",
+        code=StatusCode.FAILED_PRECONDITION,
+        meaning="More would be taken from the tenant's fund than is available in it.",
+        action="Take at most what is available; reserved and captured amounts stay.",
+    ),
     # Tenants.
     Reason(
         name="TENANT_NOT_FOUND",
@@ -275,7 +308,7 @@ REASONS: Final = _table(
         action="List the lanes and check the name.",
     ),
     Reason(
-        name="TOO_MANY_QUEUED",
+        name="QUEUE_FULL",
         code=StatusCode.RESOURCE_EXHAUSTED,
         meaning="The tenant has as many queued jobs as it may have.",
         action="Wait until some have run, or ask for a higher limit.",

@@ -1,0 +1,90 @@
+"""Who calls what, under which budget: what the interceptor hands to every handler."""
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Protocol, runtime_checkable
+
+import grpc
+
+from budget.core import Budget
+from servicekit.errors import FieldViolation, InvalidRequest
+
+TENANT_HEADER: Final = "x-tenant-id"
+USER_HEADER: Final = "x-user-id"
+_TENANT: Final = re.compile(r"[a-z0-9-]{1,63}")
+_USER: Final = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """The caller: a tenant and, inside it, a user."""
+
+    tenant: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request.
+
+    method: full name with its leading slash, `/hourglass.jobs.v1.JobService/CreateJob`.
+    traceparent, tracestate: W3C trace context of this server's span, or the caller's when nothing is traced.
+    metadata: the text metadata of the request; values of a repeated key are joined by commas.
+    draining: set when the server begins to shut down. Calls that wait should answer then.
+    """
+
+    method: str
+    budget: Budget
+    principal: Principal
+    traceparent: str
+    tracestate: str
+    metadata: Mapping[str, str]
+    draining: asyncio.Event
+
+
+@runtime_checkable
+class Served(Protocol):
+    """A servicer context that carries a Call."""
+
+    @property
+    def call(self) -> Call: ...
+
+
+def call_of(context: grpc.aio.ServicerContext[Any, Any]) -> Call:
+    """The Call of a handler's context. TypeError when the interceptor is not in place."""
+    if not isinstance(context, Served):
+        raise TypeError("the handler runs without the request interceptor")
+    return context.call
+
+
+def text_metadata(pairs: Iterable[tuple[str, str | bytes]] | None) -> Mapping[str, str]:
+    """Metadata as a mapping: text values only, those of a repeated key joined by commas (RFC 9110, 5.3)."""
+    values: dict[str, list[str]] = defaultdict(list)
+    for key, value in pairs or ():
+        if isinstance(value, str):
+            values[key].append(value)
+    return MappingProxyType({key: ",".join(texts) for key, texts in values.items()})
+
+
+Authenticate = Callable[[Mapping[str, str], Budget], Awaitable[Principal]]
+"""Finds out who calls, from the request's metadata; spends from the request's budget."""
+
+
+async def development_principal(metadata: Mapping[str, str], _budget: Budget) -> Principal:
+    """Believes what the metadata says: for development, where nobody is authenticated.
+
+    `x-tenant-id` defaults to `demo`, `x-user-id` to `anonymous`. InvalidRequest names what is malformed.
+    """
+    tenant, user = metadata.get(TENANT_HEADER, "demo"), metadata.get(USER_HEADER, "anonymous")
+    violations = []
+    if not _TENANT.fullmatch(tenant):
+        violations.append(FieldViolation(TENANT_HEADER, f"must match {_TENANT.pattern}"))
+    if not _USER.fullmatch(user):
+        violations.append(FieldViolation(USER_HEADER, "must be 1 to 128 visible ASCII characters"))
+    if violations:
+        raise InvalidRequest(*violations)
+    return Principal(tenant=tenant, user=user)

@@ -1,0 +1,83 @@
+"""The one outermost server interceptor: budget, caller, span, ending, status, ledger, log of each request.
+
+grpc.aio decides by the kind of callable how it runs a handler, and closes no generators (their `finally`
+would run later, in another task). So each handler is wrapped into a coroutine of the same arity, which
+consumes a generator itself and closes it before the request ends.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import grpc
+from opentelemetry import metrics, trace
+
+from servicekit.behaviours import Behaviour, Handler, failing, wrapped
+from servicekit.call import text_metadata
+from servicekit.errors import MethodNotFound
+from servicekit.methods import UNKNOWN_METHOD, MethodPolicies, MethodPolicy, is_exempt
+from servicekit.report import Report, RequestLog
+from servicekit.request import Request, Terms
+from servicekit.spans import OTHER_METHOD, RequestMetrics, end_span, server_span
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class RequestInterceptor(grpc.aio.ServerInterceptor):
+    """Serves every request of a server but the exempt ones (health, reflection, channelz).
+
+    methods: the budget of every served method; a method without one is answered with INTERNAL.
+    """
+
+    def __init__(
+        self,
+        methods: MethodPolicies,
+        terms: Terms,
+        *,
+        tracer: trace.Tracer | None = None,
+        meter: metrics.Meter | None = None,
+    ) -> None:
+        self._methods = methods
+        self._terms = terms
+        self._tracer = tracer or trace.get_tracer("hourglass.servicekit")
+        self._metrics = RequestMetrics(meter or metrics.get_meter("hourglass.servicekit"))
+        self._log = RequestLog()
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        """Wraps the handler; a method that is not served gets one that says so."""
+        method = handler_call_details.method
+        handler = await continuation(handler_call_details)
+        policy = self._methods.get(method)
+        if is_exempt(method, self._methods):
+            return handler
+        if handler is None:
+            serve = partial(self._serve, method, OTHER_METHOD, UNKNOWN_METHOD)
+            return failing(MethodNotFound(method), serve)
+        serve = partial(self._serve, method, method.removeprefix("/"), policy or UNKNOWN_METHOD)
+        if policy is None:
+            return failing(LookupError(f"{method} has no MethodPolicy"), serve)
+        return wrapped(handler, serve)
+
+    async def _serve(
+        self, method: str, label: str, policy: MethodPolicy, inner: Context, behaviour: Behaviour
+    ) -> bytes | None:
+        metadata = text_metadata(inner.invocation_metadata())
+        with server_span(self._tracer, label, metadata, inner.peer()) as span:
+            request = Request(
+                method=method,
+                policy=policy,
+                inner=inner,
+                metadata=metadata,
+                terms=self._terms,
+                finished=partial(self._finished, label, span),
+            )
+            return await request.run(behaviour)
+
+    def _finished(self, label: str, span: trace.Span, report: Report) -> None:
+        self._log.write(report)
+        self._metrics.record(label, report)
+        end_span(span, report)

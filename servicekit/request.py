@@ -1,0 +1,172 @@
+"""One request from its arrival to its status: the heart of the interceptor."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Never
+
+import grpc
+
+from budget.cancel import CancelWatch
+from budget.core import Budget, Clock
+from budget.errors import BudgetTooLow
+from servicekit.behaviours import Behaviour
+from servicekit.call import Authenticate, Call, Principal, development_principal
+from servicekit.context import STATUS_DETAILS, ServedContext, Trailers
+from servicekit.drain import Drain, Scope
+from servicekit.endings import SUCCESS, Circumstances, Verdict, caller_deadline_passed, judge
+from servicekit.errors import Draining
+from servicekit.methods import MethodPolicy
+from servicekit.report import Report
+from servicekit.spans import trace_context
+from servicekit.wire_ledger import ledger_trailers
+
+
+def everyone(_principal: Principal) -> bool:
+    """Trusts every caller with the ledger."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for every request of a server.
+
+    authenticate: finds the principal; believes the metadata by default (development).
+    ledger_for: who gets the ledger in the trailing metadata.
+    """
+
+    drain: Drain = field(default_factory=Drain)
+    authenticate: Authenticate = development_principal
+    ledger_for: Callable[[Principal], bool] = everyone
+    clock: Clock = time.monotonic
+
+
+class Request:
+    """Runs one behaviour under its budget and turns every ending into one verdict, told once."""
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        policy: MethodPolicy,
+        inner: grpc.aio.ServicerContext[Any, Any],
+        metadata: Mapping[str, str],
+        terms: Terms,
+        finished: Callable[[Report], None],
+    ) -> None:
+        self._method = method
+        self._policy = policy
+        self._inner = inner
+        self._metadata = metadata
+        self._terms = terms
+        self._finished = finished
+        # grpc counts by the wall clock, which may step: converted once, here.
+        self._started = terms.clock()
+        self._incoming: float | None = inner.time_remaining()
+        self._budget = Budget.root(
+            incoming=self._incoming, default=policy.default, cap=policy.cap, clock=terms.clock
+        )
+        self._scope = Scope(self._budget, resumable=policy.resumable)
+        self._principal: Principal | None = None
+        self._verdict: Verdict | None = None
+        self._abort_error: grpc.aio.AbortError | None = None
+
+    async def run(self, behaviour: Behaviour) -> bytes | None:
+        """The bytes of a single answer; None after a stream. Raises what grpc expects of an ended call."""
+        watch = CancelWatch.here()
+        with self._terms.drain.admit(self._scope):
+            try:
+                response = await self._handle(behaviour)
+            except (asyncio.CancelledError, Exception) as error:
+                if self._abort_error is not None:
+                    raise self._abort_error from error
+                verdict = judge(error, self._circumstances(watch))
+                await self._end(verdict, ())
+            return response
+
+    async def _handle(self, behaviour: Behaviour) -> bytes | None:
+        self._admit()
+        async with self._scope.limit():
+            self._principal = await self._terms.authenticate(self._metadata, self._budget)
+            context = self._context(behaviour, self._principal)
+            response = await behaviour.respond(context)
+        await self._succeed(context)
+        return response
+
+    def _admit(self) -> None:
+        if self._terms.drain.started.is_set():
+            raise Draining
+        if self._budget.spendable() <= 0:
+            raise BudgetTooLow(
+                remaining=self._budget.remaining(), floor=self._budget.reserve, dependency="", method=""
+            )
+
+    def _context(self, behaviour: Behaviour, principal: Principal) -> ServedContext:
+        trace = trace_context()
+        call = Call(
+            method=self._method,
+            budget=self._budget,
+            principal=principal,
+            traceparent=trace.get("traceparent", ""),
+            tracestate=trace.get("tracestate", ""),
+            metadata=self._metadata,
+            draining=self._terms.drain.started,
+        )
+        return ServedContext(self._inner, call=call, codec=behaviour.codec, abort=self._end)
+
+    async def _succeed(self, context: ServedContext) -> None:
+        """OK, unless the handler left another code in its context, or aborted and hid it."""
+        if self._abort_error is not None:
+            raise self._abort_error
+        code = context.code()
+        if code in {None, 0, grpc.StatusCode.OK}:
+            self._inner.set_trailing_metadata((*context.trailers, *self._finish(SUCCESS)))
+        else:
+            await context.abort(code, context.details())
+
+    async def _end(self, verdict: Verdict, trailers: Trailers) -> Never:
+        ledger = self._finish(verdict)
+        if verdict.status is None:
+            # Nobody is there to be answered; grpc sends nothing after a cancel.
+            raise asyncio.CancelledError from verdict.error
+        others = tuple(pair for pair in trailers if pair[0] != STATUS_DETAILS)
+        details = (STATUS_DETAILS, verdict.status.SerializeToString())
+        try:
+            await self._inner.abort(verdict.code, verdict.status.message, (*others, details, *ledger))
+        except grpc.aio.AbortError as error:
+            self._abort_error = error
+            raise
+
+    def _finish(self, verdict: Verdict) -> Trailers:
+        """Accounts for the request, once, and returns the ledger's trailers."""
+        took = self._terms.clock() - self._started
+        if self._verdict is None:
+            self._verdict = verdict
+            self._finished(self._report(verdict, took))
+        if self._principal is not None and not self._terms.ledger_for(self._principal):
+            return ()
+        return ledger_trailers(self._budget, method=self._method, took=took, ending=verdict.ending)
+
+    def _report(self, verdict: Verdict, took: float) -> Report:
+        return Report(
+            method=self._method.removeprefix("/"),
+            principal=self._principal,
+            verdict=verdict,
+            budget=self._budget,
+            took=took,
+        )
+
+    def _circumstances(self, watch: CancelWatch) -> Circumstances:
+        drain = self._terms.drain
+        remaining = None
+        if self._incoming is not None:
+            remaining = self._incoming - (self._terms.clock() - self._started)
+        return Circumstances(
+            cut=self._scope.cut,
+            cancelled=watch.cancelled,
+            deadline_passed=caller_deadline_passed(remaining=remaining, incoming=self._incoming),
+            resumable=self._policy.resumable,
+            draining=drain.started.is_set(),
+            stopping=drain.stopping,
+        )

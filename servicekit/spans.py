@@ -1,0 +1,115 @@
+"""The server span of a request (RPC semantic conventions 1.44), its status set from the verdict."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import unquote
+
+from opentelemetry import metrics, trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from servicekit.report import Report
+
+OTHER_METHOD: Final = "_OTHER"
+_W3C: Final = TraceContextTextMapPropagator()
+_DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+
+
+@contextmanager
+def server_span(tracer: Tracer, method: str, metadata: Mapping[str, str], peer: str) -> Iterator[Span]:
+    """A span for one request, current in the body, with the caller's span as its parent.
+
+    It is ended by `end_span`, which knows how the request ended.
+    """
+    parent = _W3C.extract(metadata)
+    attributes = {"rpc.system.name": "grpc", "rpc.method": method, "network.peer.address": _address(peer)}
+    span = tracer.start_span(method, context=parent, kind=SpanKind.SERVER, attributes=attributes)
+    with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+        yield span
+
+
+def _address(peer: str) -> str:
+    """The address in gRPC's `ipv4:127.0.0.1:40000`, `ipv6:%5B::1%5D:40000` or `unix:/path`."""
+    scheme, _, rest = unquote(peer).partition(":")
+    return rest if scheme == "unix" else rest.rpartition(":")[0].strip("[]")
+
+
+def trace_context() -> Mapping[str, str]:
+    """The W3C headers of the current span: `traceparent` and `tracestate`, where there is one."""
+    headers: dict[str, str] = {}
+    _W3C.inject(headers)
+    return headers
+
+
+def end_span(span: Span, report: Report) -> None:
+    """Writes the ledger as events, the verdict as status, and ends the span."""
+    verdict = report.verdict
+    span.set_attribute("rpc.response.status_code", verdict.code.name)
+    span.set_attribute("hourglass.ending", verdict.ending.value)
+    span.set_attribute("hourglass.budget.initial", report.budget.initial)
+    span.set_attribute("hourglass.budget.remaining", report.budget.remaining())
+    if report.principal is not None:
+        span.set_attribute("hourglass.tenant", report.principal.tenant)
+    if report.failed:
+        span.set_attribute("error.type", verdict.reason or verdict.code.name)
+        span.set_status(Status(StatusCode.ERROR, verdict.reason))
+    if verdict.reason == "INTERNAL" and verdict.error is not None:
+        span.set_attribute("exception.type", type(verdict.error).__qualname__)
+    _add_ledger(span, report)
+    span.end()
+
+
+def _add_ledger(span: Span, report: Report) -> None:
+    for spend in report.budget.ledger.spends:
+        attributes: dict[str, str | int | float] = {
+            "dependency": spend.dependency,
+            "method": spend.method,
+            "remaining": spend.remaining,
+            "limit": spend.limit,
+            "took": spend.took,
+            "outcome": spend.outcome.value,
+            "attempt": spend.attempt,
+            "reason": spend.reason,
+        }
+        span.add_event("budget.spend", attributes)
+
+
+class RequestMetrics:
+    """How long requests take, how they end, and what their budgets are spent on."""
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        self._duration = meter.create_histogram(
+            "rpc.server.call.duration",
+            unit="s",
+            description="Duration of served calls",
+            explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
+        )
+        self._spends = meter.create_counter(
+            "hourglass.budget.spends", unit="{spend}", description="Spends of budgets, skips included"
+        )
+        self._spent = meter.create_counter(
+            "hourglass.budget.spent", unit="s", description="Time spent of budgets"
+        )
+
+    def record(self, method: str, report: Report) -> None:
+        """Counts one request under the label of its method, which no caller can invent."""
+        verdict = report.verdict
+        attributes = {
+            "rpc.system.name": "grpc",
+            "rpc.method": method,
+            "rpc.response.status_code": verdict.code.name,
+            "hourglass.ending": verdict.ending.value,
+        }
+        if report.failed:
+            attributes["error.type"] = verdict.reason or verdict.code.name
+        self._duration.record(report.took, attributes)
+        for total in report.budget.ledger.totals:
+            spent = {
+                "rpc.method": method,
+                "hourglass.dependency": total.dependency,
+                "hourglass.dependency.method": total.method,
+                "hourglass.outcome": total.outcome.value,
+            }
+            self._spends.add(total.count, spent)
+            self._spent.add(total.took, spent)

@@ -1,0 +1,76 @@
+"""The budget ledger as it leaves a server: the trailers `budget-ledger` and `budget-ledger-bin`."""
+
+import math
+from typing import Final
+
+from google.protobuf.duration_pb2 import Duration
+
+from budget.core import Budget
+from budget.ledger import Outcome, Spend
+from hourglass.budget.v1.ledger_pb2 import BudgetEnding, BudgetLedger, BudgetSpend, SpendOutcome
+from servicekit.endings import Ending
+from servicekit.wire_time import duration_of
+
+TEXT_TRAILER: Final = "budget-ledger"
+BINARY_TRAILER: Final = "budget-ledger-bin"
+MAX_BYTES: Final = 1024
+
+
+def ledger_trailers(
+    budget: Budget, *, method: str, took: float, ending: Ending
+) -> tuple[tuple[str, str | bytes], ...]:
+    """Both trailers, each at most MAX_BYTES. Names and numbers only."""
+    message = ledger_message(budget, method=method, took=took, ending=ending)
+    return (
+        (TEXT_TRAILER, budget.ledger.as_text(MAX_BYTES)),
+        (BINARY_TRAILER, message.SerializeToString()),
+    )
+
+
+def ledger_message(
+    budget: Budget, *, method: str, took: float, ending: Ending, max_bytes: int = MAX_BYTES
+) -> BudgetLedger:
+    """The BudgetLedger of a request. Where not all fits, the quickest successful spends are left out."""
+    message = BudgetLedger(
+        method=method.removeprefix("/"),
+        reserve_duration=duration_of(budget.reserve),
+        took_duration=duration_of(took),
+        ending=BudgetEnding.Value(f"BUDGET_ENDING_{ending.name}"),
+    )
+    _set(message.initial_duration, budget.initial)
+    kept = _fitting(budget.ledger.spends, max_bytes - message.ByteSize() - 12)
+    message.spends.extend(kept)
+    message.omitted_count = sum(total.count for total in budget.ledger.totals) - len(kept)
+    return message
+
+
+def _fitting(spends: tuple[Spend, ...], room: int) -> list[BudgetSpend]:
+    """The spends that fit into `room` bytes, in their order: troubles first, then by cost."""
+    messages = [_spend(spend) for spend in spends]
+    kept = set()
+    for index in sorted(range(len(spends)), key=lambda i: (spends[i].outcome is Outcome.OK, -spends[i].took)):
+        room -= messages[index].ByteSize() + 3  # tag and length
+        if room < 0:
+            break
+        kept.add(index)
+    return [message for index, message in enumerate(messages) if index in kept]
+
+
+def _spend(spend: Spend) -> BudgetSpend:
+    message = BudgetSpend(
+        dependency=spend.dependency,
+        method=spend.method,
+        took_duration=duration_of(spend.took),
+        outcome=SpendOutcome.Value(f"SPEND_OUTCOME_{spend.outcome.name}"),
+        attempt=spend.attempt,
+        reason=spend.reason[:60],
+    )
+    _set(message.remaining_duration, spend.remaining)
+    _set(message.limit_duration, spend.limit)
+    return message
+
+
+def _set(field: Duration, seconds: float) -> None:
+    """Leaves the field unset for a time without an end."""
+    if not math.isinf(seconds):
+        field.CopyFrom(duration_of(seconds))

@@ -43,7 +43,7 @@ class Gone(Exception):
 
 
 def test_the_page_of_errors_is_what_the_table_says() -> None:
-    page = Path(__file__).parents[2] / "docs" / "errors.md"
+    page = Path(__file__).parents[3] / "docs" / "errors.md"
 
     assert as_markdown() == page.read_text(), "run `python -m servicekit.reasons > docs/errors.md`"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,8 @@ from launcher.roles import READONLY, REQUEST, WORKER, role_dsn
 from migrations.runner import migrate
 
 TEMPLATE = "hourglass_template"
+MEMORY = Path("/dev/shm")
+MEMORY_NEEDED = 2 * 1024**3
 START_LIMIT = 60.0
 STOP_LIMIT = 20.0
 # A test's data need not survive a power cut; everything else is as in production.
@@ -91,7 +94,8 @@ class TestServer:
 @contextmanager
 def server(binaries: Binaries) -> Iterator[TestServer]:
     """Start a server in a folder of its own, with a migrated template; remove all of it at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="hourglass-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="hourglass-test-", dir=_fast_folder()))
+    folder.chmod(0o711)
     try:
         running = start(
             folder / "data", budget=Budget.for_work(START_LIMIT), binaries=binaries, settings=SETTINGS
@@ -104,3 +108,9 @@ def server(binaries: Binaries) -> Iterator[TestServer]:
             running.stop(budget=Budget.for_work(STOP_LIMIT))
     finally:
         shutil.rmtree(folder)
+
+
+def _fast_folder() -> Path | None:
+    """Memory where there is enough of it: a copy of the template, 750 files, takes 20 ms there."""
+    enough = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
+    return MEMORY if enough else None

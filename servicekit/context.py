@@ -17,7 +17,7 @@ STATUS_DETAILS = "grpc-status-details-bin"
 class Codec:
     """Bytes to messages and back, as the method's handler says. None stands for bytes as they are."""
 
-    def __init__(self, handler: grpc.RpcMethodHandler[Any, Any] | None = None) -> None:
+    def __init__(self, handler: "grpc.RpcMethodHandler[Any, Any] | None" = None) -> None:
         self._decode = handler.request_deserializer if handler else None
         self._encode = handler.response_serializer if handler else None
 

@@ -1,5 +1,6 @@
 """Every error tells its reason, and nothing of the inside."""
 
+import re
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -21,6 +22,7 @@ from servicekit.errors import (
 from servicekit.reasons import REASONS, as_markdown
 
 Detail = TypeVar("Detail", bound=Message)
+ROOT = Path(__file__).parents[3]
 
 
 def detail(status: Status, kind: type[Detail]) -> Detail | None:
@@ -43,9 +45,19 @@ class Gone(Exception):
 
 
 def test_the_page_of_errors_is_what_the_table_says() -> None:
-    page = Path(__file__).parents[3] / "docs" / "errors.md"
+    page = (ROOT / "docs" / "errors.md").read_text()
 
-    assert as_markdown() == page.read_text(), "run `python -m servicekit.reasons > docs/errors.md`"
+    assert as_markdown() == page, "run `python -m servicekit.reasons > docs/errors.md`"
+
+
+def test_every_reason_that_the_contract_names_stands_in_the_table_with_its_code() -> None:
+    text = "".join(file.read_text() for file in (ROOT / "protos").rglob("*.proto"))
+    codes = "|".join(code.name for code in StatusCode)
+
+    named = set(re.findall(rf"`({codes})/([A-Z_]+)`", text))
+
+    assert named
+    assert named == {(REASONS[name].code.name, name) for _, name in named if name in REASONS}
 
 
 def test_every_reason_is_upper_snake_and_stands_under_its_own_name() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from decimal import (
     ROUND_CEILING,
+    ROUND_FLOOR,
     Context,
     Decimal,
     DivisionByZero,
@@ -41,7 +42,16 @@ def round_up(amount: Decimal) -> Decimal:
 
     Raises ``ValueError`` for what is no amount: negative, NaN, infinite or above ``MAX_AMOUNT``.
     """
+    return _to_nano(amount, ROUND_CEILING)
+
+
+def cut(amount: Decimal) -> Decimal:
+    """A part of an amount, down to 1e-9: for reading, never for charging. Raises as ``round_up``."""
+    return _to_nano(amount, ROUND_FLOOR)
+
+
+def _to_nano(amount: Decimal, rounding: str) -> Decimal:
     if not amount.is_finite() or not 0 <= amount <= MAX_AMOUNT:
         raise ValueError(f"not an amount of money: {amount}")
-    with localcontext(Context(prec=60, rounding=ROUND_CEILING, traps=_ERRORS)):
+    with localcontext(Context(prec=60, rounding=rounding, traps=_ERRORS)):
         return amount.quantize(NANO)

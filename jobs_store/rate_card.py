@@ -21,6 +21,10 @@ MAX_DECIMALS: Final = 15
 _Kind = TypeVar("_Kind")
 
 
+Schedule = Mapping[int, Decimal]
+"""Rates by the input tokens above which they hold; the first one is at 0."""
+
+
 class MalformedRateCard(ValueError):
     """A stored rate card has a field of a wrong type."""
 
@@ -63,6 +67,12 @@ class Breakdown:
     per_request: Decimal
 
     @property
+    def all_input(self) -> Decimal:
+        """For input tokens, cached or not."""
+        with exact_arithmetic():
+            return self.input + self.cached_input
+
+    @property
     def total(self) -> Decimal:
         with exact_arithmetic():
             return round_up(self.input + self.cached_input + self.output + self.per_request)
@@ -90,6 +100,30 @@ class RateCard:
         for tier in self.tiers:
             for name in ("input", "cached_input", "output"):
                 _check_rate(self.model, name, getattr(tier, name))
+
+    @classmethod
+    def of_schedules(
+        cls,
+        *,
+        model: str,
+        price_version: str,
+        per_request: Decimal,
+        input_rates: Schedule,
+        cached_input_rates: Schedule,
+        output_rates: Schedule,
+    ) -> RateCard:
+        """The card of three separate lists of rates, each with its own thresholds."""
+        thresholds = sorted({0, *input_rates, *cached_input_rates, *output_rates})
+        tiers = tuple(
+            RateTier(
+                above_input_tokens=threshold,
+                input=_rate_above(threshold, input_rates),
+                cached_input=_rate_above(threshold, cached_input_rates),
+                output=_rate_above(threshold, output_rates),
+            )
+            for threshold in thresholds
+        )
+        return cls(model=model, price_version=price_version, per_request=per_request, tiers=tiers)
 
     def amount(self, usage: Usage) -> Decimal:
         """What this usage costs, in dollars, rounded up to 1e-9."""
@@ -162,6 +196,13 @@ class RateCard:
                 output=usage.output_tokens * tier.output.scaleb(-6),
                 per_request=self.per_request,
             )
+
+
+def _rate_above(threshold: int, schedule: Schedule) -> Decimal:
+    reached = [start for start in schedule if start <= threshold]
+    if not reached:
+        raise ValueError("every schedule must start at 0 input tokens")
+    return schedule[max(reached)]
 
 
 def _check_rate(model: str, name: str, rate: Decimal) -> None:

@@ -6,12 +6,12 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
-
 from jobs_store.rate_card import RateCard, RateTier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 _PRICED_BY_TOKEN: Final = {"input_mtok", "output_mtok"}
 _HALF_HOURS: Final = tuple(timedelta(minutes=30 * n) for n in range(48))
@@ -52,31 +52,18 @@ def _is_priced_by_token(price: ModelPrice) -> bool:
 def _card(price: ModelPrice) -> RateCard:
     rates = vars(price)
     cached = rates.get("cache_read_mtok")
-    by_field = {
-        "input": rates["input_mtok"],
-        "cached_input": rates["input_mtok"] if cached is None else cached,
-        "output": rates["output_mtok"],
-    }
-    thresholds = {0} | {
-        tier.start for rate in by_field.values() if isinstance(rate, TieredPrices) for tier in rate.tiers
-    }
     per_request = rates.get("requests_kcount") or Decimal(0)
-    return RateCard(
+    return RateCard.of_schedules(
         model="",
         price_version="",
         per_request=per_request.scaleb(-3),
-        tiers=tuple(
-            RateTier(
-                above_input_tokens=threshold,
-                **{name: _rate_above(rate, threshold) for name, rate in by_field.items()},
-            )
-            for threshold in sorted(thresholds)
-        ),
+        input_rates=_schedule(rates["input_mtok"]),
+        cached_input_rates=_schedule(rates["input_mtok"] if cached is None else cached),
+        output_rates=_schedule(rates["output_mtok"]),
     )
 
 
-def _rate_above(rate: Decimal | TieredPrices, threshold: int) -> Decimal:
+def _schedule(rate: Decimal | TieredPrices) -> dict[int, Decimal]:
     if isinstance(rate, Decimal):
-        return rate
-    reached = [tier.price for tier in rate.tiers if tier.start <= threshold]
-    return reached[-1] if reached else rate.base
+        return {0: rate}
+    return {0: rate.base} | {tier.start: tier.price for tier in rate.tiers}

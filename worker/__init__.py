@@ -1,0 +1,1 @@
+"""Claims jobs and runs them against language models."""

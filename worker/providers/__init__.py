@@ -1,0 +1,1 @@
+"""Language-model providers: one Protocol, one adapter for everything that speaks the OpenAI protocol."""

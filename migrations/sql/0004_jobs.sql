@@ -136,8 +136,6 @@ CREATE TABLE hourglass.finished_jobs (
     ready_time          timestamptz    NOT NULL,
     attempt_number      integer        NOT NULL,
     counted_attempts    integer        NOT NULL,
-    known_cost          numeric(24, 9) NOT NULL,
-    unknown_cost        numeric(24, 9) NOT NULL,
     reservation_number  smallint       NOT NULL,
     cancel_request_time timestamptz,
     cancel_principal    text,
@@ -176,7 +174,7 @@ CREATE TABLE hourglass.attempts (
     CONSTRAINT attempts_not_sent_check CHECK (
         outcome <> 'NOT_SENT' OR (send_time IS NULL AND NOT counted AND cost = 0 AND cost_basis IS NULL)
     ),
-    CONSTRAINT attempts_worst_case_check CHECK (worst_case = 0 OR cost_basis = 'UNKNOWN')
+    CONSTRAINT attempts_worst_case_basis_check CHECK (worst_case = 0 OR cost_basis = 'UNKNOWN')
 ) PARTITION BY RANGE (job_id);
 
 -- The job's event log. Appended by the run that holds the token, or by whoever takes the row and opens the next epoch.

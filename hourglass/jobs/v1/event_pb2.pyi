@@ -89,6 +89,7 @@ class JobEvent(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     EVENT_TIME_FIELD_NUMBER: _builtins.int
     ATTEMPT_NUMBER_FIELD_NUMBER: _builtins.int
+    LAST_DURABLE_SEQUENCE_FIELD_NUMBER: _builtins.int
     STATE_CHANGED_FIELD_NUMBER: _builtins.int
     ATTEMPT_STARTED_FIELD_NUMBER: _builtins.int
     ATTEMPT_SENT_FIELD_NUMBER: _builtins.int
@@ -107,6 +108,11 @@ class JobEvent(_message.Message):
     """
     attempt_number: _builtins.int
     """The attempt that it belongs to; 0 for events of the job itself."""
+    last_durable_sequence: _builtins.int
+    """On the first event of an epoch: the last durable sequence before it.
+    Whatever a reader holds beyond that died with a worker and is to be
+    dropped. 0 elsewhere, and where nothing came before.
+    """
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
         """When it happened, by the database's clock; token deltas: by the worker's."""
@@ -163,6 +169,7 @@ class JobEvent(_message.Message):
         sequence: _builtins.int = ...,
         event_time: _timestamp_pb2.Timestamp | None = ...,
         attempt_number: _builtins.int = ...,
+        last_durable_sequence: _builtins.int = ...,
         state_changed: Global___StateChanged | None = ...,
         attempt_started: Global___AttemptStarted | None = ...,
         attempt_sent: Global___AttemptSent | None = ...,
@@ -177,7 +184,7 @@ class JobEvent(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_ended", b"attempt_ended", "attempt_sent", b"attempt_sent", "attempt_started", b"attempt_started", "cancel_requested", b"cancel_requested", "content_erased", b"content_erased", "cost_recorded", b"cost_recorded", "event", b"event", "event_time", b"event_time", "provider_call_closed", b"provider_call_closed", "result_accepted", b"result_accepted", "state_changed", b"state_changed", "token_delta", b"token_delta", "usage_reported", b"usage_reported"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_ended", b"attempt_ended", "attempt_number", b"attempt_number", "attempt_sent", b"attempt_sent", "attempt_started", b"attempt_started", "cancel_requested", b"cancel_requested", "content_erased", b"content_erased", "cost_recorded", b"cost_recorded", "event", b"event", "event_time", b"event_time", "provider_call_closed", b"provider_call_closed", "result_accepted", b"result_accepted", "sequence", b"sequence", "state_changed", b"state_changed", "token_delta", b"token_delta", "usage_reported", b"usage_reported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_ended", b"attempt_ended", "attempt_number", b"attempt_number", "attempt_sent", b"attempt_sent", "attempt_started", b"attempt_started", "cancel_requested", b"cancel_requested", "content_erased", b"content_erased", "cost_recorded", b"cost_recorded", "event", b"event", "event_time", b"event_time", "last_durable_sequence", b"last_durable_sequence", "provider_call_closed", b"provider_call_closed", "result_accepted", b"result_accepted", "sequence", b"sequence", "state_changed", b"state_changed", "token_delta", b"token_delta", "usage_reported", b"usage_reported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["state_changed", "attempt_started", "attempt_sent", "attempt_ended", "token_delta", "usage_reported", "cost_recorded", "cancel_requested", "provider_call_closed", "result_accepted", "content_erased"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
@@ -187,13 +194,12 @@ Global___JobEvent: _TypeAlias = JobEvent  # noqa: Y015
 
 @_typing.final
 class StateChanged(_message.Message):
-    """The job changed its state. Always the first event of its epoch."""
+    """The job changed its state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STATE_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
-    LAST_DURABLE_SEQUENCE_FIELD_NUMBER: _builtins.int
     READY_TIME_FIELD_NUMBER: _builtins.int
     TERMINAL_FIELD_NUMBER: _builtins.int
     CAPTURED_AMOUNT_FIELD_NUMBER: _builtins.int
@@ -201,10 +207,6 @@ class StateChanged(_message.Message):
     """The new state."""
     cause: _builtins.str
     """Why, UPPER_SNAKE."""
-    last_durable_sequence: _builtins.int
-    """The last durable sequence before this epoch: whatever a reader holds beyond
-    it died with a worker and is to be dropped.
-    """
     terminal: _builtins.bool
     """No later epoch follows unless somebody calls RetryJob."""
     @_builtins.property
@@ -220,14 +222,13 @@ class StateChanged(_message.Message):
         *,
         state: _job_pb2.JobState.ValueType = ...,
         cause: _builtins.str = ...,
-        last_durable_sequence: _builtins.int = ...,
         ready_time: _timestamp_pb2.Timestamp | None = ...,
         terminal: _builtins.bool = ...,
         captured_amount: _money_pb2.Money | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["captured_amount", b"captured_amount", "ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["captured_amount", b"captured_amount", "cause", b"cause", "last_durable_sequence", b"last_durable_sequence", "ready_time", b"ready_time", "state", b"state", "terminal", b"terminal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["captured_amount", b"captured_amount", "cause", b"cause", "ready_time", b"ready_time", "state", b"state", "terminal", b"terminal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -235,27 +236,23 @@ Global___StateChanged: _TypeAlias = StateChanged  # noqa: Y015
 
 @_typing.final
 class AttemptStarted(_message.Message):
-    """A worker claimed the job. Follows the StateChanged event to RUNNING."""
+    """A worker claimed the job. Follows the StateChanged event to RUNNING; the
+    answer starts anew.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WORKER_ID_FIELD_NUMBER: _builtins.int
-    LAST_DURABLE_SEQUENCE_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker's name."""
-    last_durable_sequence: _builtins.int
-    """The last durable sequence before the attempt: text of earlier attempts ends
-    there, and the answer starts anew.
-    """
     def __init__(
         self,
         *,
         worker_id: _builtins.str = ...,
-        last_durable_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_durable_sequence", b"last_durable_sequence", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -325,19 +322,23 @@ class TokenDelta(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The text; one delta may carry many tokens."""
     offset: _builtins.int
     """The offset of `text` in the attempt's answer, in Unicode code points."""
+    token_count: _builtins.int
+    """Chunks of the provider that are joined here: at least so many tokens."""
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         offset: _builtins.int = ...,
+        token_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["offset", b"offset", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offset", b"offset", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,115 @@
+-- Claims ready jobs for free slots, fairly across tenants: finds the tenants that wait in each lane by stepping through
+-- the ready index from a rotating start ($7), deals every tenant its share, and never exceeds a tenant's or a lane's
+-- limit. Locks: lanes, then tenant limits (both waited for, in order, and read anew once locked, which is what makes the
+-- limits exact), then jobs with SKIP LOCKED, so that nobody waits for a job row here. Nothing is locked when nothing waits.
+-- $1 lanes, $2 newest spec version, $3 free slots, $4 worker, $5 its address, $6 lease in seconds, $7 start after this
+-- tenant, $8 tenants looked at in a lane.
+WITH RECURSIVE clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+), waiting AS (
+    SELECT l.lane, b.lower_bound, b.upper_bound, first.tenant_id, 1 AS step
+    FROM hourglass.lanes l
+    CROSS JOIN (VALUES ($7::text, NULL::text), ('', $7::text)) AS b (lower_bound, upper_bound)
+    CROSS JOIN clock
+    CROSS JOIN LATERAL (
+        SELECT j.tenant_id FROM hourglass.jobs j
+        WHERE j.state = 'QUEUED' AND j.lane = l.lane AND j.tenant_id > b.lower_bound
+          AND (b.upper_bound IS NULL OR j.tenant_id <= b.upper_bound)
+          AND j.ready_time <= clock.now AND j.spec_version <= $2
+        ORDER BY j.lane, j.tenant_id LIMIT 1
+    ) first
+    WHERE l.lane = ANY ($1::text[]) AND l.paused_time IS NULL AND coalesce(l.park_until <= clock.now, true)
+    UNION ALL
+    SELECT w.lane, w.lower_bound, w.upper_bound, next.tenant_id, w.step + 1
+    FROM waiting w
+    CROSS JOIN clock
+    CROSS JOIN LATERAL (
+        SELECT j.tenant_id FROM hourglass.jobs j
+        WHERE j.state = 'QUEUED' AND j.lane = w.lane AND j.tenant_id > w.tenant_id
+          AND (w.upper_bound IS NULL OR j.tenant_id <= w.upper_bound)
+          AND j.ready_time <= clock.now AND j.spec_version <= $2
+        ORDER BY j.lane, j.tenant_id LIMIT 1
+    ) next
+    WHERE w.step < $8
+), open_lanes AS MATERIALIZED (
+    SELECT l.lane, coalesce(l.max_running - l.running, $3) AS room
+    FROM hourglass.lanes l
+    WHERE l.lane IN (SELECT lane FROM waiting) AND l.paused_time IS NULL
+      AND coalesce(l.park_until <= clock_timestamp(), true) AND coalesce(l.running < l.max_running, true)
+    ORDER BY l.lane
+    FOR NO KEY UPDATE OF l
+), open_tenants AS MATERIALIZED (
+    SELECT t.tenant_id, t.max_running - t.running AS room
+    FROM hourglass.tenant_limits t
+    WHERE t.tenant_id IN (SELECT w.tenant_id FROM waiting w JOIN open_lanes USING (lane)) AND t.running < t.max_running
+    ORDER BY t.tenant_id
+    FOR NO KEY UPDATE OF t
+), shares AS MATERIALIZED (
+    SELECT w.lane, w.tenant_id, t.room AS tenant_room, l.room AS lane_room,
+           least(t.room, l.room, greatest(1, ceil($3::numeric / count(*) OVER ()))::bigint) AS share
+    FROM (SELECT DISTINCT lane, tenant_id FROM waiting) w
+    JOIN open_lanes l USING (lane)
+    JOIN open_tenants t USING (tenant_id)
+), candidates AS MATERIALIZED (
+    SELECT s.lane, s.tenant_id, s.tenant_room, s.lane_room, c.id, c.claim_order
+    FROM shares s
+    CROSS JOIN clock
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.claim_order FROM hourglass.jobs j
+        WHERE j.state = 'QUEUED' AND j.lane = s.lane AND j.tenant_id = s.tenant_id
+          AND j.ready_time <= clock.now AND j.spec_version <= $2
+        ORDER BY j.claim_order, j.id
+        LIMIT s.share
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) c
+), within_tenant AS (
+    SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY claim_order, id) AS turn FROM candidates
+), within_lane AS (
+    SELECT *, row_number() OVER (PARTITION BY lane ORDER BY turn, claim_order, id) AS lane_turn
+    FROM within_tenant WHERE turn <= tenant_room
+), chosen AS MATERIALIZED (
+    SELECT tenant_id, id FROM within_lane WHERE lane_turn <= lane_room ORDER BY turn, claim_order, id LIMIT $3
+), claimed AS (
+    UPDATE hourglass.jobs j
+    SET state = 'RUNNING', state_cause = 'CLAIMED', epoch = j.epoch + 1, update_time = clock.now,
+        run_token = gen_random_uuid(), worker_id = $4, worker_address = $5, claim_time = clock.now,
+        lease_until = clock.now + make_interval(secs => $6), attempt_number = j.attempt_number + 1
+    FROM chosen c CROSS JOIN clock
+    WHERE j.tenant_id = c.tenant_id AND j.id = c.id
+    RETURNING j.tenant_id, j.id, j.lane, j.epoch, j.run_token, j.attempt_number, j.counted_attempts, j.crash_count,
+              j.known_cost, j.unknown_cost, j.claim_time
+), lane_count AS (
+    UPDATE hourglass.lanes l SET running = l.running + n.claimed
+    FROM (SELECT lane, count(*) AS claimed FROM claimed GROUP BY lane) n
+    WHERE l.lane = n.lane
+), tenant_count AS (
+    UPDATE hourglass.tenant_limits t SET running = t.running + n.claimed, queued = t.queued - n.claimed
+    FROM (SELECT tenant_id, count(*) AS claimed FROM claimed GROUP BY tenant_id) n
+    WHERE t.tenant_id = n.tenant_id
+), durable AS MATERIALIZED (
+    SELECT c.tenant_id, c.id, last.sequence AS last_sequence
+    FROM claimed c
+    CROSS JOIN LATERAL (
+        SELECT coalesce(max(e.sequence), 0) AS sequence FROM hourglass.job_events e
+        WHERE e.tenant_id = c.tenant_id AND e.job_id = c.id
+    ) last
+), events AS (
+    INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, attributes)
+    SELECT c.tenant_id, c.id, (c.epoch << 32) + e.n, e.kind, c.claim_time, c.attempt_number, e.attributes
+    FROM claimed c
+    JOIN durable d ON d.tenant_id = c.tenant_id AND d.id = c.id
+    CROSS JOIN LATERAL (VALUES
+        (1, 'STATE_CHANGED', jsonb_build_object('state', 'RUNNING', 'cause', 'CLAIMED',
+                                                'last_durable_sequence', d.last_sequence)),
+        (2, 'ATTEMPT_STARTED', jsonb_build_object('worker_id', $4::text))
+    ) AS e (n, kind, attributes)
+)
+SELECT c.tenant_id, c.id, c.lane, c.epoch, c.run_token, c.attempt_number, c.counted_attempts, c.crash_count,
+       c.known_cost, c.unknown_cost, c.claim_time, d.last_sequence,
+       f.principal, f.model, f.provider, f.traceparent, f.tracestate, f.create_time, f.max_output_tokens,
+       f.attempt_timeout, f.max_attempts, f.unknown_outcome_policy, f.rate_card, f.provider_rate_card,
+       f.input_token_bound, f.input_token_estimate, f.attempt_worst_case, f.provider_cost_limit, p.messages, p.sampling
+FROM claimed c
+JOIN durable d ON d.tenant_id = c.tenant_id AND d.id = c.id
+JOIN hourglass.job_facts f ON f.tenant_id = c.tenant_id AND f.id = c.id
+JOIN hourglass.job_payloads p ON p.tenant_id = c.tenant_id AND p.id = c.id

@@ -52,14 +52,35 @@ class BudgetExhausted(BudgetError):
     reason = "BUDGET_EXHAUSTED"
 
 
+class SpuriousCancel(BudgetError):
+    """Something inside was cancelled that nobody had asked to stop."""
+
+    reason = "SPURIOUS_CANCEL"
+
+
 class DependencyTimeout(BudgetError):
     """A dependency used up its limit while budget remained."""
+
+    cause: ClassVar[str] = ""
+    """What the time went into, where that is known; stands in the ledger."""
 
 
 class UpstreamTimeout(DependencyTimeout):
     """The called service used up its limit while budget remained."""
 
     reason = "UPSTREAM_TIMEOUT"
+
+
+class FirstByteTimeout(UpstreamTimeout):
+    """The called service did not begin to answer within its limit."""
+
+    cause = "FIRST_BYTE"
+
+
+class StallTimeout(UpstreamTimeout):
+    """The called service began to answer and then stopped."""
+
+    cause = "STALL"
 
 
 class DatabaseTimeout(DependencyTimeout):
@@ -70,6 +91,14 @@ class DatabaseTimeout(DependencyTimeout):
 
 class PoolTimeout(DatabaseTimeout):
     """No database connection came free within the limit."""
+
+    cause = "POOL"
+
+
+class LockTimeout(DatabaseTimeout):
+    """Another transaction held a lock for longer than the limit."""
+
+    cause = "LOCK"
 
 
 class UpstreamError(BudgetError):
@@ -117,7 +146,10 @@ class DatabaseError(BudgetError):
 
 
 class DatabaseUnavailable(DatabaseError):
-    """The database cannot be reached, or ended the call by itself; nothing was committed."""
+    """The database cannot be reached, or ended the call by itself.
+
+    A transaction left nothing behind; a single statement that writes may have.
+    """
 
     reason = "DATABASE_UNAVAILABLE"
 

@@ -2,29 +2,40 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeGuard
 
 from budget.cancel import CancelWatch
 from budget.core import Budget
-from budget.errors import BudgetExhausted, BudgetTooLow, DependencyTimeout, UpstreamTimeout
+from budget.errors import (
+    BudgetError,
+    BudgetExhausted,
+    BudgetTooLow,
+    DependencyTimeout,
+    SpuriousCancel,
+    UpstreamTimeout,
+)
 from budget.ledger import Outcome, Spend
 from budget.policy import Policy
 from budget.wire import WIRE_STEP
 
+TimeoutKind = Callable[..., DependencyTimeout]
+"""Makes the error of a used-up limit from `dependency`, `method` and `limit`: a type, or a choice of one."""
+
 
 @asynccontextmanager
 async def spend(
-    budget: Budget, policy: Policy, *, attempt: int = 1, timed_out: type[DependencyTimeout] = UpstreamTimeout
+    budget: Budget, policy: Policy, *, attempt: int = 1, timed_out: TimeoutKind = UpstreamTimeout
 ) -> AsyncIterator[Budget]:
     """Runs its body under a child of `budget` and records how it ended, exactly once.
 
     BudgetTooLow before the body starts when too little remains. When the child's time is over the body is
     cancelled; BudgetExhausted says that it was the budget that ended, `timed_out` that it was the policy's
     limit. A cancel from outside always wins and is always re-raised, even if the body swallowed it or made
-    something else of it. A body that ends normally keeps its result, even if it ended late.
+    something else of it; a CancelledError that nobody asked for becomes SpuriousCancel. A body that ends
+    normally keeps its result, even if it ended late.
     """
     begun = Begun.now(budget, policy, attempt=attempt)
     watch = CancelWatch.here()
@@ -111,7 +122,7 @@ class Begun:
         )
 
     def end_with(
-        self, error: BaseException, *, cancelled: bool, expired: bool, timed_out: type[DependencyTimeout]
+        self, error: BaseException, *, cancelled: bool, expired: bool, timed_out: TimeoutKind
     ) -> BaseException:
         """Records the end that `error` means and returns what to raise: `error` itself or its typed form."""
         if isinstance(error, GeneratorExit):
@@ -122,23 +133,29 @@ class Begun:
             return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()
         if expired or self._reports_timeout(error):
             return self._out_of_time(error, timed_out)
-        passing_by = isinstance(error, asyncio.CancelledError)
-        self.end(Outcome.ERROR, "SPURIOUS_CANCEL" if passing_by else reason_of(error))
+        if isinstance(error, asyncio.CancelledError):
+            error = SpuriousCancel(dependency=self.policy.dependency, method=self.policy.method)
+        self.end(Outcome.ERROR, reason_of(error))
         return error
 
-    def _reports_timeout(self, error: BaseException) -> bool:
+    @property
+    def _called(self) -> dict[str, str]:
+        return {"dependency": self.policy.dependency, "method": self.policy.method}
+
+    def _reports_timeout(self, error: BaseException) -> TypeGuard[DependencyTimeout]:
         called = (self.policy.dependency, self.policy.method)
         return isinstance(error, DependencyTimeout) and called == (error.dependency, error.method)
 
-    def _out_of_time(self, error: BaseException, timed_out: type[DependencyTimeout]) -> BaseException:
-        if self._budget_is_shorter():
-            self.end(Outcome.EXHAUSTED)
-            return BudgetExhausted(dependency=self.policy.dependency, method=self.policy.method)
-        self.end(Outcome.TIMEOUT)
+    def _out_of_time(self, error: BaseException, timed_out: TimeoutKind) -> BudgetError:
         if self._reports_timeout(error):
-            return error
-        policy = self.policy
-        return timed_out(dependency=policy.dependency, method=policy.method, limit=policy.limit)
+            timeout = error
+        else:
+            timeout = timed_out(**self._called, limit=self.policy.limit)
+        if self._budget_is_shorter():
+            self.end(Outcome.EXHAUSTED, timeout.cause)
+            return BudgetExhausted(dependency=self.policy.dependency, method=self.policy.method)
+        self.end(Outcome.TIMEOUT, timeout.cause)
+        return timeout
 
     def _budget_is_shorter(self) -> bool:
         # userver's rule: a call that was given all that remained ran out of budget, not into its limit.

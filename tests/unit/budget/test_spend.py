@@ -11,6 +11,7 @@ from budget.errors import (
     BudgetTooLow,
     DatabaseTimeout,
     PoolTimeout,
+    SpuriousCancel,
     UpstreamError,
     UpstreamTimeout,
 )
@@ -89,7 +90,7 @@ async def test_a_used_up_limit_is_the_dependencys_fault(kind: type[UpstreamTimeo
     with pytest.raises(kind) as caught:
         async with spend(budget, BRIEF, timed_out=kind):
             await asyncio.sleep(5)
-    assert endings(budget) == [(Outcome.TIMEOUT, "")]
+    assert endings(budget) == [(Outcome.TIMEOUT, kind.cause)]
     assert (
         caught.value.dependency,
         caught.value.method,
@@ -197,7 +198,7 @@ async def test_a_cancel_that_the_body_swallowed_is_raised_again() -> None:
 
 async def test_a_cancelled_error_without_a_cancel_is_an_error_of_ours() -> None:
     budget = budget_of(2.0)
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(SpuriousCancel):
         async with spend(budget, PRICING):
             raise asyncio.CancelledError
     assert endings(budget) == [(Outcome.ERROR, "SPURIOUS_CANCEL")]

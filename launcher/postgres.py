@@ -163,7 +163,7 @@ def _check_owner(binaries: Binaries, data_directory: Path) -> None:
     if owner != runs_as:
         raise PostgresError(
             f"{data_directory} belongs to user id {owner}, but the server would run as {runs_as}: "
-            "start it as its owner, or drop it with `make clean`"
+            "start it as its owner, or drop it with `make clean-data`"
         )
 
 
@@ -175,7 +175,7 @@ def _check_version(binaries: Binaries, data_directory: Path) -> None:
     if made_by != binaries.major:
         raise PostgresError(
             f"{data_directory} was made by PostgreSQL {made_by} and cannot be opened by {binaries.major}: "
-            "dump it with the old version, or drop it with `make clean`"
+            "dump it with the old version, or drop it with `make clean-data`"
         )
 
 

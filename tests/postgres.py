@@ -94,7 +94,7 @@ class TestServer:
 @contextmanager
 def server(binaries: Binaries) -> Iterator[TestServer]:
     """Start a server in a folder of its own, with a migrated template; remove all of it at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="hourglass-test-", dir=_fast_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="hourglass-test-", dir=fast_folder()))
     folder.chmod(0o711)
     try:
         running = start(
@@ -110,7 +110,7 @@ def server(binaries: Binaries) -> Iterator[TestServer]:
         shutil.rmtree(folder)
 
 
-def _fast_folder() -> Path | None:
+def fast_folder() -> Path | None:
     """Memory where there is enough of it: a copy of the template, 750 files, takes 20 ms there."""
     enough = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
     return MEMORY if enough else None

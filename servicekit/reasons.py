@@ -172,6 +172,13 @@ REASONS: Final = _table(
         action="Open the stream again with `after_sequence` set to the last sequence that was read.",
         retryable=True,
     ),
+    Reason(
+        name="RE_READ",
+        code=StatusCode.OUT_OF_RANGE,
+        meaning="The worker no longer holds what lies behind the cursor, or the reader was too slow.",
+        action="Read the events from the store, then open the stream again from the last of them.",
+        retryable=True,
+    ),
     # Jobs.
     Reason(
         name="JOB_NOT_FOUND",

@@ -1,0 +1,78 @@
+"""Binding a server to an address, or saying why it cannot be bound."""
+
+import errno
+import os
+import socket
+from typing import Final
+
+import grpc
+
+_UNIX: Final = "unix:"
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class CannotListen(Exception):
+    """An address cannot be listened on; the text names it and says why."""
+
+    def __init__(self, address: str, why: str) -> None:
+        self.address = address
+        super().__init__(f"cannot listen on {address}: {why}")
+
+
+def bind(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None = None) -> str:
+    """Binds a server and returns the address with its real port. Raises CannotListen."""
+    if address.startswith(_UNIX):
+        _refuse_served_socket(address)
+        _add(server, address, credentials)
+        return address
+    host, port = split(address)
+    real = _add(server, address, credentials)
+    return address if int(port) else f"{host}:{real}"
+
+
+def split(address: str) -> tuple[str, str]:
+    """Host (with its brackets, for IPv6) and port of an address. Raises CannotListen when it has none."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not host or not port.isdecimal() or int(port) > 65535:
+        raise CannotListen(address, "the address must be host:port or unix:/path")
+    return host, port
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach an address."""
+    return address.startswith(_UNIX) or split(address)[0].strip("[]") in _LOOPBACK
+
+
+def _add(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    try:
+        if credentials is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, credentials)
+    except RuntimeError:
+        raise CannotListen(address, _why(address)) from None
+
+
+def _refuse_served_socket(address: str) -> None:
+    """Core removes an existing socket file, even one that a living server listens on."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(address.removeprefix(_UNIX))
+        except OSError:
+            return
+    raise CannotListen(address, os.strerror(errno.EADDRINUSE))
+
+
+def _why(address: str) -> str:
+    """Core does not tell: the same bind without it does."""
+    if address.startswith(_UNIX):
+        return "the socket cannot be made there"
+    host, port = split(address)
+    try:
+        family, kind, protocol, _, target = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(target)
+    except OSError as error:
+        return error.strerror or str(error)
+    return "the address cannot be bound"

@@ -1,0 +1,15 @@
+"""Passwords out of texts: connection strings appear in settings, in errors and so in logs."""
+
+import re
+from typing import Final
+
+HIDDEN: Final = "***"
+_USERINFO: Final = re.compile(r"(?P<before>[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/]*(?=@)", re.IGNORECASE)
+_KEYWORD: Final = re.compile(
+    r"(?P<before>\b(?:password|passwd|secret|api_?key)\s*=\s*)('[^']*'|[^\s&'\"]+)", re.IGNORECASE
+)
+
+
+def redact(text: str) -> str:
+    """The text with the passwords of URLs and of `password=` pairs replaced by `***`."""
+    return _KEYWORD.sub(rf"\g<before>{HIDDEN}", _USERINFO.sub(rf"\g<before>{HIDDEN}", text))

@@ -1,0 +1,133 @@
+"""Settings of a process: one frozen class, read from the environment once, checked at the start.
+
+A subclass sets its prefix, `model_config = SettingsConfigDict(env_prefix="HOURGLASS_JOBS_")`. Each field
+is then `PREFIX` + its name in capitals, or that with `_FILE`: the value is read from the file named there
+(secrets mounted as files). Nothing else reads the environment.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError as _UnreadableValue
+
+from servicekit.redaction import HIDDEN, redact
+
+_FILE = "_FILE"
+
+
+class SettingsError(Exception):
+    """The settings are wrong; the text lists every problem by the name of its variable."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        self.problems = problems
+        lines = "".join(f"\n  {variable}: {problem}" for variable, problem in problems.items())
+        count = f"{len(problems)} settings are" if len(problems) > 1 else "1 setting is"
+        super().__init__(f"{count} wrong:{lines}")
+
+
+class Settings(BaseSettings):
+    """Base of all settings classes."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] = os.environ, **overrides: Any) -> Self:
+        """The settings of this process. SettingsError with all problems at once."""
+        contents, problems = _from_files(cls, environ)
+        try:
+            settings = cls(**contents, **overrides)
+        except ValidationError as error:
+            problems = {**_problems(cls, error.errors()), **problems}
+        except _UnreadableValue as error:
+            problems = {cls.__name__: str(error), **problems}
+        else:
+            if not problems:
+                return settings
+        raise SettingsError(problems)
+
+    def redacted(self) -> Mapping[str, str]:
+        """Every value as text that may be printed: without secrets and passwords."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            name: HIDDEN if isinstance(value, SecretStr) else redact(str(value))
+            for name, value in values.items()
+        }
+
+    @classmethod
+    def variable_of(cls, name: str) -> str:
+        """The environment variable of a field."""
+        alias = cls.model_fields[name].validation_alias if name in cls.model_fields else None
+        if isinstance(alias, str):
+            return alias.upper()
+        return f"{cls.model_config.get('env_prefix', '')}{name}".upper()
+
+
+def _from_files(cls: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The values that stand in files, by field, and what is wrong with the rest, by variable."""
+    contents, problems = {}, {}
+    for name, field in cls.model_fields.items():
+        variable = cls.variable_of(name)
+        path = environ.get(variable + _FILE)
+        if path is None:
+            continue
+        if variable in environ:
+            problems[variable] = f"is set, and so is {variable}{_FILE}; set one of them"
+            continue
+        try:
+            contents[field.validation_alias if isinstance(field.validation_alias, str) else name] = (
+                Path(path).read_text().removesuffix("\n")
+            )
+        except (OSError, UnicodeDecodeError) as error:
+            problems[variable + _FILE] = f"{path!r} cannot be read: {error.args[-1]}"
+    return contents, problems
+
+
+def _problems(cls: type[Settings], errors: list[ErrorDetails]) -> dict[str, str]:
+    problems = {}
+    for error in errors:
+        name, *path = map(str, error["loc"] or ("settings",))
+        variable = ".".join([cls.variable_of(name), *path])
+        problems[variable] = "is required" if error["type"] == "missing" else error["msg"]
+    return problems
+
+
+class ProcessSettings(Settings):
+    """What every process of ours can be told."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["auto", "json", "console"] = "auto"
+
+
+class ServerSettings(ProcessSettings):
+    """What every gRPC server can be told. Times are seconds, sizes bytes.
+
+    listen: `host:port` or `unix:/path`; port 0 takes a free one. Loopback unless told otherwise.
+    admin_listen: where channelz answers; None leaves it out. Loopback only.
+    drain_grace: how long requests in flight may go on after a stop.
+    settle: how long the server goes on after it reported not to be ready, so that balancers notice.
+    max_connection_age: ask clients to reconnect after this, which spreads them over servers; streams on the
+        old connection may go on for max_stream_age.
+    ledger_tenants: comma-separated tenants who get the ledger in the trailing metadata; everyone when unset.
+    """
+
+    listen: str = "127.0.0.1:0"
+    admin_listen: str | None = None
+    reflection: bool = True
+    drain_grace: float = Field(default=10.0, gt=0)
+    settle: float = Field(default=0.0, ge=0)
+    max_concurrent_streams: int = Field(default=256, gt=0)
+    max_request_bytes: int = Field(default=2 * 1024 * 1024, gt=0)
+    max_response_bytes: int = Field(default=8 * 1024 * 1024, gt=0)
+    max_connection_age: float | None = Field(default=None, gt=0)
+    max_stream_age: float = Field(default=1800.0, gt=0)
+    ledger_tenants: Annotated[frozenset[str] | None, NoDecode] = None
+
+    @field_validator("ledger_tenants", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return frozenset(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value

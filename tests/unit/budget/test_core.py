@@ -46,7 +46,7 @@ def test_a_request_without_any_end_is_refused(incoming: float | None) -> None:
 @given(seconds)
 def test_the_reserve_is_a_tenth_between_15_and_250_ms(total: float) -> None:
     made = root(total)
-    assert min(max(total / 10, 0.015), 0.250) == made.reserve
+    assert made.reserve == pytest.approx(min(max(total / 10, 0.015), 0.250))
     assert max(0.0, total - made.reserve) == pytest.approx(made.spendable(), abs=1e-9)
 
 

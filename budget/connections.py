@@ -1,0 +1,150 @@
+"""Connections lent for the length of a block, and what becomes of those that are interrupted.
+
+An interrupted connection is cleaned up by a task of its own: wait for the cancel to be acknowledged, roll
+back, give back; or end the connection when that takes too long (asyncpg#1326: a cancel needs a second
+connection to the server and may hang). Its slot stays taken until then, so a storm of cancels costs at most
+one extra connection for each slot.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from budget.core import Budget
+from budget.errors import DatabaseTimeout, DependencyTimeout, PoolTimeout
+from budget.gate import Gate
+from budget.policy import Policy
+from budget.postgres_errors import DRIVER_ERRORS, typed_error
+
+Connection = PoolConnectionProxy[asyncpg.Record]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseLimits:
+    """Seconds that the adapter may spend on its own account, beside what callers spend.
+
+    cancel: sending one cancel and seeing it acknowledged.
+    clean_up: cancel, rollback and return of one connection; after that it is ended.
+    commit: the answer to a COMMIT that was sent.
+    connect: making one connection when nobody in particular waits for it.
+    """
+
+    cancel: float = 0.5
+    clean_up: float = 1.0
+    commit: float = 2.0
+    connect: float = 5.0
+
+
+class Phase:
+    """What a call spends its time on; makes the error of a used-up limit (see `budget.spend.TimeoutKind`)."""
+
+    def __init__(self) -> None:
+        self.kind: type[DependencyTimeout] = PoolTimeout
+
+    def __call__(self, *, dependency: str, method: str, limit: float) -> DependencyTimeout:
+        """The error for the present phase."""
+        return self.kind(dependency=dependency, method=method, limit=limit)
+
+
+@dataclass(slots=True, kw_only=True)
+class Lent:
+    """A connection in somebody's hands, and what has to be undone if they drop it."""
+
+    connection: Connection
+    in_transaction: bool = False
+    committing: asyncio.Task[str] | None = None
+
+
+class Connections:
+    """A pool behind a gate. `size` bounds both."""
+
+    def __init__(self, pool: "asyncpg.Pool[Any]", *, size: int, limits: DatabaseLimits) -> None:
+        self.gate = Gate(size)
+        self.discarded = 0
+        """How many connections were ended because they could not be cleaned up in time."""
+        self._pool = pool
+        self._limits = limits
+        self._cleaning: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def lend(self, child: Budget, policy: Policy, phase: Phase) -> AsyncIterator[Lent]:
+        """A connection for a block inside a spend, whose timer ends the wait too."""
+        lent = await self._take(child, policy)
+        phase.kind = DatabaseTimeout
+        try:
+            yield lent
+        except BaseException as error:
+            cleaning = self._clean_up_later(lent)
+            if isinstance(error, Exception):
+                await asyncio.wait({cleaning})
+            raise
+        else:
+            await self._give_back(lent)
+
+    async def close(self, budget: Budget) -> None:
+        """Waits for what is lent and for clean-ups, then closes; ends all connections when `budget` is
+        over."""
+        try:
+            async with asyncio.timeout(max(budget.remaining(), 1e-6)):
+                if self._cleaning:
+                    await asyncio.wait(self._cleaning)
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    async def _take(self, child: Budget, policy: Policy) -> Lent:
+        await self.gate.enter(child)
+        try:
+            return Lent(connection=await self._pool.acquire())
+        except DRIVER_ERRORS as error:
+            self.gate.leave()
+            raise typed_error(error, policy) or error from error
+        except BaseException:
+            self.gate.leave()
+            raise
+
+    async def _give_back(self, lent: Lent) -> None:
+        try:
+            await self._pool.release(lent.connection)
+        except DRIVER_ERRORS:  # the work is done; the driver ends a connection that it cannot take back
+            self.discarded += 1
+        finally:
+            self.gate.leave()
+
+    def _clean_up_later(self, lent: Lent) -> asyncio.Task[None]:
+        cleaning = asyncio.create_task(self._clean_up(lent), name="database clean-up")
+        self._cleaning.add(cleaning)
+        cleaning.add_done_callback(self._cleaning.discard)
+        return cleaning
+
+    async def _clean_up(self, lent: Lent) -> None:
+        try:
+            async with asyncio.timeout(self._limits.clean_up):
+                await self._undo(lent)
+                await self._pool.release(lent.connection)
+        except DRIVER_ERRORS:
+            await self._discard(lent)
+        except asyncio.CancelledError:
+            await self._discard(lent)
+            raise
+        finally:
+            self.gate.leave()
+
+    async def _undo(self, lent: Lent) -> None:
+        if lent.committing is not None:
+            await asyncio.wait({lent.committing})
+            lent.committing.exception()  # told or overtaken; asyncio asks that somebody looks
+        if lent.in_transaction:
+            await lent.connection.execute("ROLLBACK", timeout=self._limits.clean_up)
+
+    async def _discard(self, lent: Lent) -> None:
+        self.discarded += 1
+        with suppress(asyncpg.InterfaceError):  # the driver was faster and has ended it itself
+            lent.connection.terminate()
+        with suppress(*DRIVER_ERRORS):
+            await self._pool.release(lent.connection)

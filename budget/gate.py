@@ -1,0 +1,67 @@
+"""The queue before a pool: first come, first served, but the dead are not served.
+
+A pool hands a free connection to whoever waits longest, even when that caller's time is over: under
+overload all connections then go to callers that can no longer use them. userver skips them, and so does
+this gate.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from budget.core import Budget
+
+_Waiter = tuple[asyncio.Future[None], Budget]
+
+
+class Gate:
+    """`slots` may be inside at once; whoever enters must `leave`."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots: Final = slots
+        self._free = slots
+        self._waiters: deque[_Waiter] = deque()
+
+    @property
+    def inside(self) -> int:
+        """How many hold a slot."""
+        return self.slots - self._free
+
+    @property
+    def waiting(self) -> int:
+        """How many wait and could still be served."""
+        return sum(1 for waiter in self._waiters if _alive(waiter))
+
+    async def enter(self, budget: Budget) -> None:
+        """Waits for a slot. Sets no timer: the caller's own spend ends the wait; `budget` says who is
+        dead."""
+        if self._free and not self._waiters:
+            self._free -= 1
+            return
+        waiter = (asyncio.get_running_loop().create_future(), budget)
+        self._waiters.append(waiter)
+        try:
+            await waiter[0]
+        except asyncio.CancelledError:
+            self._withdraw(waiter)
+            raise
+
+    def leave(self) -> None:
+        """Gives the slot to the first waiter who can still use it."""
+        self._free += 1
+        while self._waiters and self._free:
+            waiter = self._waiters.popleft()
+            if _alive(waiter):
+                self._free -= 1
+                waiter[0].set_result(None)
+
+    def _withdraw(self, waiter: _Waiter) -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+        elif waiter[0].done() and not waiter[0].cancelled():
+            self.leave()  # it was served and cancelled in one tick
+
+
+def _alive(waiter: _Waiter) -> bool:
+    future, budget = waiter
+    return not future.done() and budget.remaining() > 0

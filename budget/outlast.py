@@ -1,0 +1,20 @@
+"""Seeing a piece of work through although the waiting task is cancelled: a commit, a body's close."""
+
+import asyncio
+from typing import Any
+
+from budget.core import Budget
+
+
+async def outlast(work: "asyncio.Task[Any]", *, budget: Budget) -> bool:
+    """Waits until `work` is done or `budget` is over, through any cancel; returns whether it is done.
+
+    The cancel is kept, not lost: it still counts in `Task.cancelling`, and whoever calls this inside a
+    `spend` gets it raised again at the end of that block.
+    """
+    while not work.done() and budget.remaining() > 0:
+        try:
+            await asyncio.wait({work}, timeout=budget.remaining())
+        except asyncio.CancelledError:
+            continue
+    return work.done()

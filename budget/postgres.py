@@ -1,0 +1,167 @@
+"""PostgreSQL under a budget: the one way to asyncpg.
+
+Waiting for a connection and every statement are spent from the same budget. Connections carry no session
+state, so nothing has to be reset between callers, and PgBouncer in transaction mode works.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self, TypeVar
+
+import asyncpg
+
+from budget.connections import Connections, DatabaseLimits, Phase
+from budget.core import Budget
+from budget.policy import Policy
+from budget.postgres_errors import DRIVER_ERRORS, typed_error
+from budget.spend import spend
+from budget.transaction import Statements, Transaction, opening
+
+__all__ = ["Database", "DatabaseLimits", "Statements", "Transaction"]
+
+Record = asyncpg.Record
+Result = TypeVar("Result")
+
+CONNECT: Final = Policy(dependency="postgres", method="connect", limit=float("inf"))
+
+
+class Database:
+    """A bounded number of connections to one database, as one role.
+
+    Every method raises BudgetTooLow (nothing was touched), BudgetExhausted, PoolTimeout or DatabaseTimeout
+    (time), DatabaseUnavailable, DatabaseConflict (try the whole again), ConstraintViolation.
+    """
+
+    def __init__(self, connections: Connections, *, limits: DatabaseLimits, tenant_setting: str) -> None:
+        self._connections = connections
+        self._limits = limits
+        self._tenant_setting = tenant_setting
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str,
+        *,
+        budget: Budget,
+        size: int,
+        application_name: str,
+        limits: DatabaseLimits | None = None,
+        tenant_setting: str = "hourglass.tenants",
+        statement_cache_size: int = 100,
+    ) -> Self:
+        """Connects `size` times; BudgetExhausted or DatabaseUnavailable when that cannot be done within
+        `budget`.
+
+        statement_cache_size: prepared statements kept for each connection; 0 for a PgBouncer before 1.21.
+        """
+        limits = limits or DatabaseLimits()
+        pool = asyncpg.create_pool(
+            dsn,
+            min_size=size,
+            max_size=size,
+            timeout=limits.connect,
+            command_timeout=limits.cancel,
+            reset=_nothing_to_reset,
+            statement_cache_size=statement_cache_size,
+            server_settings={"application_name": application_name},
+        )
+        async with spend(budget, CONNECT):
+            await _connected(pool)
+        return cls(Connections(pool, size=size, limits=limits), limits=limits, tenant_setting=tenant_setting)
+
+    async def close(self, budget: Budget) -> None:
+        """Waits for what is in use, at most until `budget` is over, then ends every connection."""
+        await self._connections.close(budget)
+
+    @property
+    def in_use(self) -> int:
+        """Connections that are lent or being cleaned up."""
+        return self._connections.gate.inside
+
+    @property
+    def waiting(self) -> int:
+        """Callers that wait for a connection and are still alive."""
+        return self._connections.gate.waiting
+
+    @property
+    def discarded(self) -> int:
+        """Connections that were ended because they could not be cleaned up in time; grows only."""
+        return self._connections.discarded
+
+    @asynccontextmanager
+    async def transaction(
+        self, budget: Budget, policy: Policy, *, tenants: Sequence[str] = (), attempt: int = 1
+    ) -> AsyncIterator[Transaction]:
+        """One transaction, committed when the block ends and rolled back when it raises; one spend covers
+        all.
+
+        `tenants` are what the session may see (row-level security). Also raises CommitOutcomeUnknown, and
+        ValueError for a malformed tenant.
+        """
+        phase = Phase()
+        async with (
+            spend(budget, policy, attempt=attempt, timed_out=phase) as child,
+            self._statements(Transaction, child, policy, phase) as transaction,
+        ):
+            await transaction.begin(self._opening(child, tenants))
+            yield transaction
+            await transaction.commit(budget)
+
+    async def fetch(self, budget: Budget, policy: Policy, sql: str, *args: object) -> list[Record]:
+        """All rows of one statement, without a transaction around it: for roles that need no tenants.
+
+        The role's own statement_timeout and our cancel bound it.
+        """
+        return await self._single(budget, policy, lambda statements: statements.fetch(sql, *args))
+
+    async def fetchrow(self, budget: Budget, policy: Policy, sql: str, *args: object) -> Record | None:
+        """The first row of one statement; see `fetch`."""
+        return await self._single(budget, policy, lambda statements: statements.fetchrow(sql, *args))
+
+    async def fetchval(self, budget: Budget, policy: Policy, sql: str, *args: object) -> Any:
+        """The first value of one statement; see `fetch`."""
+        return await self._single(budget, policy, lambda statements: statements.fetchval(sql, *args))
+
+    async def execute(self, budget: Budget, policy: Policy, sql: str, *args: object) -> str:
+        """The tag of one statement; see `fetch`."""
+        return await self._single(budget, policy, lambda statements: statements.execute(sql, *args))
+
+    async def _single(
+        self, budget: Budget, policy: Policy, run: Callable[[Statements], Awaitable[Result]]
+    ) -> Result:
+        phase = Phase()
+        async with (
+            spend(budget, policy, timed_out=phase) as child,
+            self._statements(Statements, child, policy, phase) as statements,
+        ):
+            return await run(statements)
+
+    @asynccontextmanager
+    async def _statements(
+        self, kind: type["AnyStatements"], child: Budget, policy: Policy, phase: Phase
+    ) -> AsyncIterator["AnyStatements"]:
+        async with self._connections.lend(child, policy, phase) as lent:
+            yield kind(lent, child=child, policy=policy, phase=phase, limits=self._limits)
+
+    def _opening(self, child: Budget, tenants: Sequence[str]) -> str:
+        return opening(
+            child.remaining(), tenants=tenants, tenant_setting=self._tenant_setting, limits=self._limits
+        )
+
+
+AnyStatements = TypeVar("AnyStatements", bound=Statements)
+
+
+async def _nothing_to_reset(_: object) -> None:
+    pass
+
+
+async def _connected(pool: "asyncpg.Pool[Record]") -> None:
+    try:
+        await pool
+    except DRIVER_ERRORS as error:
+        pool.terminate()
+        raise typed_error(error, CONNECT) or error from error
+    except BaseException:
+        pool.terminate()
+        raise

@@ -1,0 +1,131 @@
+"""One transaction: how it opens, what runs in it, how it ends."""
+
+import asyncio
+import math
+import re
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from budget.connections import DatabaseLimits, Lent, Phase
+from budget.core import Budget
+from budget.errors import CommitOutcomeUnknown, DependencyTimeout
+from budget.outlast import outlast
+from budget.policy import Policy
+from budget.postgres_errors import DRIVER_ERRORS, aborted, typed_commit_error, typed_error
+from budget.wire import WIRE_STEP
+
+Result = TypeVar("Result")
+
+_TENANT: Final = re.compile(r"[a-z0-9-]{1,63}")
+_HEAD_START_MS: Final = 5
+_LONGEST_MS: Final = 86_400_000
+
+
+def opening(remaining: float, *, tenants: Sequence[str], tenant_setting: str, limits: DatabaseLimits) -> str:
+    """BEGIN and every limit of the transaction in one message: no trip more than a bare BEGIN.
+
+    Whole milliseconds and checked names only, because SET takes no parameters; 0 would mean "no limit". The
+    server's limits lie a little below ours, so that it stops by itself and needs no cancel (userver does the
+    same), and the lock's below the statement's, so that the error says which it was. An idle transaction is
+    ended by the server only when its client has long been gone.
+    """
+    for tenant in tenants:
+        if not _TENANT.fullmatch(tenant):
+            raise ValueError(f"tenants: {tenant!r}, wanted {_TENANT.pattern}")
+    statement = max(1, math.ceil(min(remaining * 1000, _LONGEST_MS)) - _HEAD_START_MS)
+    idle = statement + math.ceil(limits.clean_up * 1000) + _HEAD_START_MS
+    message = (
+        f"BEGIN; SET LOCAL statement_timeout = {statement}; "
+        f"SET LOCAL lock_timeout = {max(1, statement - 1)}; "
+        f"SET LOCAL idle_in_transaction_session_timeout = {idle}"
+    )
+    return f"{message}; SET LOCAL {tenant_setting} = '{','.join(tenants)}'" if tenants else message
+
+
+class Statements:
+    """Runs statements on a lent connection, under a child budget, with typed errors.
+
+    Raises DatabaseTimeout (LockTimeout for a lock), DatabaseUnavailable, DatabaseConflict,
+    ConstraintViolation; an error that only a wrong statement can cause passes as the driver's own.
+    """
+
+    def __init__(
+        self, lent: Lent, *, child: Budget, policy: Policy, phase: Phase, limits: DatabaseLimits
+    ) -> None:
+        self._lent = lent
+        self._connection = lent.connection
+        self._child = child
+        self._policy = policy
+        self._phase = phase
+        self._limits = limits
+
+    async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
+        """All rows."""
+        return await self._run(self._connection.fetch(sql, *args, timeout=self._backstop()))
+
+    async def fetchrow(self, sql: str, *args: object) -> asyncpg.Record | None:
+        """The first row, None if there is none."""
+        return await self._run(self._connection.fetchrow(sql, *args, timeout=self._backstop()))
+
+    async def fetchval(self, sql: str, *args: object) -> Any:
+        """The first column of the first row, None if there is no row."""
+        return await self._run(self._connection.fetchval(sql, *args, timeout=self._backstop()))
+
+    async def execute(self, sql: str, *args: object) -> str:
+        """The command's tag, e.g. `UPDATE 3`."""
+        return await self._run(self._connection.execute(sql, *args, timeout=self._backstop()))
+
+    def _backstop(self) -> float:
+        # The spend's timer ends a statement. The driver's own comes later: without it command_timeout would
+        # hold.
+        return min(self._child.remaining(), _LONGEST_MS / 1000) + self._limits.cancel
+
+    async def _run(self, statement: Awaitable[Result]) -> Result:
+        try:
+            return await statement
+        except DRIVER_ERRORS as error:
+            typed = typed_error(error, self._policy)
+            if typed is None:
+                raise
+            if isinstance(typed, DependencyTimeout):
+                await self._use_up_head_start(typed)
+            raise typed from error
+
+    async def _use_up_head_start(self, timeout: DependencyTimeout) -> None:
+        # The server was told to stop a little before the limit; the limit is what was promised.
+        self._phase.kind = type(timeout)
+        if self._child.remaining() <= 2 * _HEAD_START_MS / 1000:
+            await asyncio.sleep(self._child.remaining())
+
+
+class Transaction(Statements):
+    """Statements between BEGIN and COMMIT. No RPC and no HTTP call belongs in here."""
+
+    async def begin(self, message: str) -> None:
+        """Sends the opening message."""
+        self._lent.in_transaction = True
+        await self.execute(message)
+
+    async def commit(self, budget: Budget) -> None:
+        """Sends COMMIT and waits for its answer, also when the caller is cancelled meanwhile or time is up.
+
+        It may take half of the reserve of `budget`, the request's own, so that an answer can still be given.
+        CommitOutcomeUnknown when the answer does not come in that time or the connection is lost before it.
+        DatabaseError (25P02) when a statement had failed and its error was swallowed: nothing was committed.
+        """
+        committing = asyncio.create_task(self._connection.execute("COMMIT", timeout=self._limits.commit))
+        self._lent.committing = committing
+        patience = max(WIRE_STEP, min(self._limits.commit, budget.remaining() - budget.reserve / 2))
+        if not await outlast(committing, budget=Budget.for_work(patience)):
+            raise CommitOutcomeUnknown(dependency=self._policy.dependency, method=self._policy.method)
+        try:
+            tag = committing.result()
+        except DRIVER_ERRORS as error:
+            typed = typed_commit_error(error, self._policy)
+            if typed is None:
+                raise
+            raise typed from error
+        if tag != "COMMIT":
+            raise aborted(self._policy)

@@ -4,7 +4,7 @@ What a handler does is told by the request's bytes; `acts` maps them to coroutin
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -210,16 +210,23 @@ class Harness:
 
 @asynccontextmanager
 async def serving(
-    acts: Mapping[bytes, Act], *, policies: Mapping[str, MethodPolicy] | None = None, **terms: Any
+    acts: Mapping[bytes, Act],
+    *,
+    policies: Mapping[str, MethodPolicy] | None = None,
+    without: Collection[str] = (),
+    **terms: Any,
 ) -> AsyncIterator[Harness]:
     """A server on a free port of loopback, and a channel to it."""
     drain = Drain()
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    methods = {method(shape): STREAM_POLICY if shape in STREAMING else POLICY for shape in SHAPES} | dict(
-        policies or {}
-    )
+    methods = {
+        method(shape): STREAM_POLICY if shape in STREAMING else POLICY
+        for shape in SHAPES
+        if shape not in without
+    }
+    methods.update(policies or {})
     interceptor = RequestInterceptor(methods, Terms(drain=drain, **terms), tracer=provider.get_tracer("test"))
     servicer = Servicer(acts)
     server = grpc.aio.server(interceptors=[interceptor], options=[("grpc.so_reuseport", 0)])

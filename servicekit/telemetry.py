@@ -1,0 +1,153 @@
+"""OpenTelemetry of a process: the SDK wired, the OTEL_* variables respected, no exporter unless asked for.
+
+The SDK reads its own variables (OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_EXPORTER_*).
+Here only the choice of exporters is made: none by default, `otlp` when OTEL_TRACES_EXPORTER or
+OTEL_METRICS_EXPORTER says so or an OTLP endpoint is set. (The specification's default is otlp, which would
+make every process without a collector report failures.)
+"""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from pydantic_settings import SettingsConfigDict
+
+from budget.core import Budget
+from servicekit.settings import Settings
+
+
+class TelemetrySettings(Settings):
+    """The standard variables that choose exporters."""
+
+    model_config = SettingsConfigDict(env_prefix="OTEL_")
+
+    sdk_disabled: bool = False
+    service_name: str | None = None
+    traces_exporter: str | None = None
+    metrics_exporter: str | None = None
+    exporter_otlp_endpoint: str | None = None
+    exporter_otlp_traces_endpoint: str | None = None
+    exporter_otlp_metrics_endpoint: str | None = None
+
+    @property
+    def exports_traces(self) -> bool:
+        """Whether spans leave the process."""
+        return _wanted(
+            self.traces_exporter, self.exporter_otlp_traces_endpoint or self.exporter_otlp_endpoint
+        )
+
+    @property
+    def exports_metrics(self) -> bool:
+        """Whether metrics leave the process."""
+        return _wanted(
+            self.metrics_exporter, self.exporter_otlp_metrics_endpoint or self.exporter_otlp_endpoint
+        )
+
+
+def _wanted(exporter: str | None, endpoint: str | None) -> bool:
+    if exporter in {None, ""}:
+        return bool(endpoint)
+    if exporter not in {"otlp", "none"}:
+        raise ValueError(f"OTEL_*_EXPORTER: {exporter!r}, wanted otlp or none")
+    return exporter == "otlp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry:
+    """The providers of a process. `stop` sends out what is left."""
+
+    traces: TracerProvider | None
+    metrics: MeterProvider | None
+
+    async def stop(self, budget: Budget) -> bool:
+        """Flushes and shuts down. False when the budget ended first, as with a collector that is away."""
+        stops = [provider.shutdown for provider in (self.traces, self.metrics) if provider is not None]
+        done = [_in_thread(stop) for stop in stops]
+        if not done or budget.spendable() <= 0:
+            return not done
+        _, late = await asyncio.wait(done, timeout=budget.spendable())
+        if late:
+            structlog.stdlib.get_logger("hourglass.telemetry").warning(
+                "telemetry was not sent in time", after=budget.initial
+            )
+        return not late
+
+
+def start_telemetry(
+    service: str,
+    version: str,
+    settings: TelemetrySettings,
+    *,
+    span_processors: tuple[SpanProcessor, ...] = (),
+    metric_readers: tuple[MetricReader, ...] = (),
+) -> Telemetry:
+    """Makes the providers and installs them as OpenTelemetry's global ones, once a process.
+
+    ValueError when an exporter is asked for that is not known, ImportError when it is not installed.
+    """
+    if settings.sdk_disabled:
+        return Telemetry(traces=None, metrics=None)
+    resource = _resource(settings.service_name or service, version)
+    traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+    for processor in (*span_processors, *_otlp_processors(settings)):
+        traces.add_span_processor(processor)
+    readers = (*metric_readers, *_otlp_readers(settings))
+    meters = MeterProvider(resource=resource, metric_readers=readers, shutdown_on_exit=False)
+    trace.set_tracer_provider(traces)
+    metrics.set_meter_provider(meters)
+    return Telemetry(traces=traces, metrics=meters)
+
+
+def _resource(service: str, version: str) -> Resource:
+    return Resource.create(
+        {SERVICE_NAME: service, SERVICE_VERSION: version, SERVICE_INSTANCE_ID: str(uuid.uuid4())}
+    )
+
+
+# The exporter is an extra of the distribution (hourglass[otlp]), so it is imported when it is asked for.
+def _otlp_processors(settings: TelemetrySettings) -> list[SpanProcessor]:
+    if not settings.exports_traces:
+        return []
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return [BatchSpanProcessor(OTLPSpanExporter())]
+
+
+def _otlp_readers(settings: TelemetrySettings) -> list[MetricReader]:
+    if not settings.exports_metrics:
+        return []
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+
+    return [PeriodicExportingMetricReader(OTLPMetricExporter())]
+
+
+def _in_thread(action: Callable[[], Any]) -> asyncio.Future[None]:
+    """Runs a blocking action in a daemon thread: unlike the loop's executor it never holds up the exit."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def finish() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def run() -> None:
+        try:
+            action()
+        finally:
+            # The loop may be gone: the budget had ended and nobody waits any more.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(finish)
+
+    threading.Thread(target=run, name="telemetry shutdown", daemon=True).start()
+    return done

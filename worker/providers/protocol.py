@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from budget.core import Budget
     from jobs_store.rate_card import Usage
@@ -109,10 +110,13 @@ class Provider(Protocol):
     def capabilities(self) -> Capabilities:
         """What it can do beyond answering."""
 
-    def stream(self, request: GenerationRequest, *, budget: Budget) -> AsyncGenerator[GenerationEvent, None]:
-        """Sends the request and hands on its answer. Raises ProviderError.
+    def stream(
+        self, request: GenerationRequest, *, budget: Budget
+    ) -> AbstractAsyncContextManager[AsyncIterator[GenerationEvent]]:
+        """Sends the request on entry; inside the block its answer is read, event by event.
 
-        Read it inside `contextlib.aclosing`: leaving that block closes the connection, in every ending.
+        Leaving the block closes the connection, in every ending. Entering and reading raise ProviderError;
+        the budget bounds both, and never interrupts the body of the block itself.
         """
 
     async def look_up(self, request_key: str, *, budget: Budget) -> LookUp:

@@ -1,0 +1,94 @@
+"""From what the HTTP client or our own timers raise to a ProviderError. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import httpx2
+from anyio import EndOfStream
+from openai import APIConnectionError, APIError, APIStatusError
+
+from worker.providers.errors import Cause, ProviderError
+from worker.providers.http_status import cause_of_status, codes_of_body, retry_after_seconds
+from worker.providers.pace import Limit, SpuriousCancel, TimeIsUp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REQUEST_ID_HEADERS: Final = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
+_FILTERED: Final = frozenset({"content_filter", "content_policy_violation"})
+
+
+def failure_of(
+    error: Exception, *, provider: str, sent: bool, first_token_seen: bool, provider_request_id: str
+) -> ProviderError:
+    """What the exception means. `sent`: whether a byte of the request has left."""
+    if isinstance(error, ProviderError):
+        return error
+    if isinstance(error, APIStatusError):
+        return _refusal(error, provider)
+    cause = _cause(error, sent=sent, first_token_seen=first_token_seen)
+    return ProviderError(
+        cause,
+        provider=provider,
+        sent=sent,
+        provider_request_id=provider_request_id,
+        detail=f"{type(error).__name__}: {error.__cause__ or error}",
+    )
+
+
+def request_id_of(headers: Mapping[str, str]) -> str:
+    """The provider's id of the request; empty if it names none."""
+    return next((headers[name][:200] for name in REQUEST_ID_HEADERS if name in headers), "")
+
+
+def _refusal(error: APIStatusError, provider: str) -> ProviderError:
+    headers = error.response.headers
+    return ProviderError(
+        cause_of_status(error.status_code, codes_of_body(error.body)),
+        provider=provider,
+        http_status=error.status_code,
+        retry_after=retry_after_seconds(headers.get("retry-after"), now=datetime.now(UTC)),
+        provider_request_id=request_id_of(headers),
+        detail=error.message,
+    )
+
+
+def _cause(error: Exception, *, sent: bool, first_token_seen: bool) -> Cause:
+    match error:
+        case TimeIsUp(limit=Limit.BUDGET):
+            return Cause.BUDGET_EXHAUSTED
+        case TimeIsUp() if not sent:
+            return Cause.CONNECT_TIMEOUT
+        case TimeIsUp(limit=Limit.TOTAL):
+            return Cause.TOTAL_TIMEOUT
+        case TimeIsUp():
+            return Cause.BETWEEN_TOKENS_TIMEOUT if first_token_seen else Cause.FIRST_TOKEN_TIMEOUT
+        case SpuriousCancel():
+            return Cause.CONNECTION_LOST if sent else Cause.CONNECT_FAILED
+        case _ if not sent:
+            return _cause_before_sending(error)
+        case APIConnectionError():
+            return Cause.CONNECTION_LOST
+        case APIError():
+            filtered = codes_of_body(error.body) & _FILTERED
+            return Cause.CONTENT_FILTERED if filtered else Cause.ERROR_IN_STREAM
+        case _:
+            return Cause.MALFORMED_STREAM
+
+
+def _cause_before_sending(error: Exception) -> Cause:
+    match error.__cause__ if isinstance(error, APIConnectionError) else error:
+        case httpx2.TimeoutException():
+            return Cause.CONNECT_TIMEOUT
+        case (
+            httpx2.NetworkError()
+            | httpx2.ProxyError()
+            | httpx2.RemoteProtocolError()
+            | OSError()
+            | EndOfStream()
+        ):
+            return Cause.CONNECT_FAILED
+        case _:
+            return Cause.REQUEST_UNSENDABLE

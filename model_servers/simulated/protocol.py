@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Final
 
 from model_servers.simulated.text import Prompt
@@ -86,7 +86,7 @@ def event(body: Mapping[str, object]) -> bytes:
 
 def error_body(status: int, message: str, code: str) -> dict[str, object]:
     """An error in the protocol's shape."""
-    kind = HTTPStatus(status).phrase.lower().replace(" ", "_")
+    kind = responses.get(status, "Unknown Error").lower().replace(" ", "_")
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 

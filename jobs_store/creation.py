@@ -1,0 +1,80 @@
+"""Creating jobs, once a key, with their money set aside in the same transaction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from budget.core import Budget
+from budget.policy import Policy
+from budget.postgres import Database, Record
+from jobs_store.errors import InsufficientFunds, QueueFull, QuoteUsed, TenantNotFound
+from jobs_store.identifiers import JobId, TenantId
+from jobs_store.new_job import NewJob
+from jobs_store.statements import statement
+from jobs_store.stored_json import dump
+
+PolicyOf = Callable[[str], Policy]
+"""Answers the policy of a store method by its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownKey:
+    """What a live idempotency key made, and what its spec is compared by."""
+
+    job_id: JobId
+    hash_version: int
+    request_digest: bytes
+    expire_time: datetime
+
+
+class KeyTaken(Exception):
+    """Another create took the idempotency key first; look it up."""
+
+
+class JobCreation:
+    """Creates jobs as the request role."""
+
+    def __init__(self, database: Database, policy_of: PolicyOf) -> None:
+        self._database = database
+        self._policy_of = policy_of
+
+    async def find_key(self, tenant: TenantId, digest: bytes, *, budget: Budget) -> KnownKey | None:
+        """What the key made, if it lives."""
+        policy = self._policy_of("find_idempotency_key")
+        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+            row = await transaction.fetchrow(statement("find_idempotency_key"), tenant, digest)
+        return None if row is None else KnownKey(**dict(row))
+
+    async def create(self, job: NewJob, *, budget: Budget) -> datetime:
+        """Make the job, or nothing; answer until when its key is remembered.
+
+        Raises:
+            KeyTaken: another create has used the key.
+            QuoteUsed: another create has used the quote, or its time ended meanwhile.
+            TenantNotFound, QueueFull, InsufficientFunds: as they say.
+            CommitOutcomeUnknown: the connection ended during the commit; the key tells what came of it.
+        """
+        policy = self._policy_of("create_job")
+        async with self._database.transaction(budget, policy, tenants=[job.tenant]) as transaction:
+            row = await transaction.fetchrow(statement("create_job"), dump(job.to_json()))
+            assert row is not None, "create_job answers one row"
+            _refuse_what_did_not_happen(job, row)
+        expire_time = row["key_expire_time"]
+        assert isinstance(expire_time, datetime)
+        return expire_time
+
+
+def _refuse_what_did_not_happen(job: NewJob, row: Record) -> None:
+    """Each step of the statement builds on the one before: the first that is missing names the reason."""
+    if not row["key_was_free"]:
+        raise KeyTaken
+    if job.price.quote_id is not None and not row["quote_was_free"]:
+        raise QuoteUsed(job.price.quote_id)
+    if not row["tenant_exists"]:
+        raise TenantNotFound(job.tenant)
+    if not row["queue_had_room"]:
+        raise QueueFull(job.tenant)
+    if not row["funds_sufficed"]:
+        raise InsufficientFunds(
+            tenant=job.tenant, required=job.price.quoted_amount, available=row["available_before"]
+        )

@@ -1,0 +1,127 @@
+"""What the store refuses, each with the reason that a caller can switch on.
+
+The first line of a docstring is the default message. Driver errors become typed in `budget.postgres`.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import ClassVar
+from uuid import UUID
+
+
+class StoreError(Exception):
+    """The store refused."""
+
+    reason: ClassVar[str] = "STORE_ERROR"
+
+    def __init__(self, message: str = "", *, subject: str = "", metadata: Mapping[str, str] | None = None):
+        super().__init__(message or (self.__doc__ or self.reason).splitlines()[0])
+        self.subject = subject
+        self.metadata = dict(metadata or {})
+
+
+class JobNotFound(StoreError):
+    """There is no such job."""
+
+    reason = "JOB_NOT_FOUND"
+
+    def __init__(self, job_id: UUID | str):
+        super().__init__(f"There is no job {job_id}.", metadata={"job_id": str(job_id)})
+
+
+class TenantNotFound(StoreError):
+    """There is no such tenant."""
+
+    reason = "TENANT_NOT_FOUND"
+
+    def __init__(self, tenant: str):
+        super().__init__(f"There is no tenant {tenant}.", metadata={"tenant_id": tenant})
+
+
+class TenantExists(StoreError):
+    """The tenant exists already."""
+
+    reason = "TENANT_EXISTS"
+
+
+class IdempotencyKeyReused(StoreError):
+    """The idempotency key was used for another spec."""
+
+    reason = "IDEMPOTENCY_KEY_REUSED"
+
+    def __init__(self, job_id: UUID):
+        super().__init__(
+            f"The idempotency key made job {job_id} from another spec: use a new key for a new job.",
+            metadata={"job_id": str(job_id)},
+        )
+
+
+class InsufficientFunds(StoreError):
+    """The tenant's available funds do not cover the reservation."""
+
+    reason = "INSUFFICIENT_FUNDS"
+
+    def __init__(self, *, tenant: str, required: Decimal, available: Decimal):
+        super().__init__(
+            f"The job reserves {required:f} USD and {available:f} USD are available.",
+            subject=f"tenant:{tenant}",
+            metadata={"required": f"{required:f}", "available": f"{available:f}"},
+        )
+
+
+class QueueFull(StoreError):
+    """The tenant has as many jobs in the queue as it may have."""
+
+    reason = "QUEUE_FULL"
+
+    def __init__(self, tenant: str):
+        super().__init__(subject=f"tenant:{tenant}")
+
+
+class QuoteError(StoreError):
+    """The quote cannot be used."""
+
+    def __init__(self, quote_id: UUID, message: str = ""):
+        super().__init__(message, subject=f"quote:{quote_id}", metadata={"quote_id": str(quote_id)})
+
+
+class QuoteNotFound(QuoteError):
+    """There is no such quote."""
+
+    reason = "QUOTE_NOT_FOUND"
+
+
+class QuoteExpired(QuoteError):
+    """The quote's time is over: ask for a new one."""
+
+    reason = "QUOTE_EXPIRED"
+
+    @classmethod
+    def at(cls, quote_id: UUID, expire_time: datetime) -> "QuoteExpired":
+        """The error of a quote that ended at this time."""
+        return cls(quote_id, f"The quote ended at {expire_time.isoformat()}: ask for a new one.")
+
+
+class QuoteUsed(QuoteError):
+    """Another job has used the quote."""
+
+    reason = "QUOTE_USED"
+
+
+class QuoteMismatch(QuoteError):
+    """The quote was made for something else."""
+
+    reason = "QUOTE_MISMATCH"
+
+
+class CursorOutOfRange(StoreError):
+    """The cursor lies where the job has no events."""
+
+    reason = "CURSOR_OUT_OF_RANGE"
+
+
+class FundsTooLow(StoreError):
+    """More would be taken out than is available."""
+
+    reason = "FUNDS_TOO_LOW"

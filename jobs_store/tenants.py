@@ -1,0 +1,102 @@
+"""Tenants: who pays, what they may do, and what they have."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from budget.core import Budget
+from budget.postgres import ConstraintViolation, Database
+from jobs_store.creation import PolicyOf
+from jobs_store.errors import FundsTooLow, TenantNotFound
+from jobs_store.identifiers import TenantId, new_audit_id
+from jobs_store.statements import statement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a tenant may do."""
+
+    max_running: int = 100
+    max_queued: int = 100_000
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A tenant; amounts in dollars, funded = available + reserved + captured."""
+
+    tenant_id: TenantId
+    display_name: str
+    create_time: datetime
+    update_time: datetime
+    max_running: int
+    max_queued: int
+    weight: int
+    running: int
+    queued: int
+    funded: Decimal
+    available: Decimal
+    reserved: Decimal
+    captured: Decimal
+
+
+class TenantStore:
+    """Tenants, as the request role with the tenant named."""
+
+    def __init__(self, database: Database, policy_of: PolicyOf) -> None:
+        self._database = database
+        self._policy_of = policy_of
+
+    async def create(
+        self, tenant: TenantId, *, display_name: str, limits: Limits, budget: Budget
+    ) -> bool:
+        """Make a tenant without funds; False when it exists."""
+        policy = self._policy_of("create_tenant")
+        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+            row = await transaction.fetchrow(
+                statement("create_tenant"),
+                tenant,
+                display_name,
+                limits.max_running,
+                limits.max_queued,
+                limits.weight,
+            )
+        return row is not None
+
+    async def fund(
+        self,
+        tenant: TenantId,
+        amount: Decimal,
+        *,
+        request_id: str,
+        actor: str,
+        reason: str,
+        budget: Budget,
+    ) -> bool:
+        """Move `amount` dollars in, or out when negative; False when the request_id was known.
+
+        Raises TenantNotFound; FundsTooLow when more would go out than is available.
+        """
+        policy = self._policy_of("fund_tenant")
+        try:
+            async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+                row = await transaction.fetchrow(
+                    statement("fund_tenant"), tenant, request_id, amount, actor, reason, new_audit_id()
+                )
+        except ConstraintViolation as error:
+            if error.constraint == "fundings_tenant_id_fkey":
+                raise TenantNotFound(tenant) from error
+            if error.constraint == "tenant_funds_available_check":
+                raise FundsTooLow(subject=f"tenant:{tenant}") from error
+            raise
+        assert row is not None, "fund_tenant answers one row"
+        return bool(row["is_new"])
+
+    async def get(self, tenant: TenantId, *, budget: Budget) -> Tenant:
+        """A tenant as it is. Raises TenantNotFound."""
+        policy = self._policy_of("read_tenant")
+        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+            row = await transaction.fetchrow(statement("read_tenant"), tenant)
+        if row is None:
+            raise TenantNotFound(tenant)
+        return Tenant(**dict(row))

@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import asyncpg
-from asyncpg.pool import PoolConnectionProxy
 
 from budget.core import Budget
 from budget.errors import DatabaseTimeout, DependencyTimeout, PoolTimeout
@@ -21,7 +20,10 @@ from budget.gate import Gate
 from budget.policy import Policy
 from budget.postgres_errors import DRIVER_ERRORS, typed_error
 
-Connection = PoolConnectionProxy[asyncpg.Record]
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +65,37 @@ class Lent:
 class Connections:
     """A pool behind a gate. `size` bounds both."""
 
-    def __init__(self, pool: "asyncpg.Pool[Any]", *, size: int, limits: DatabaseLimits) -> None:
+    def __init__(self, *, size: int, limits: DatabaseLimits) -> None:
         self.gate = Gate(size)
-        self.discarded = 0
-        """How many connections were ended because they could not be cleaned up in time."""
-        self._pool = pool
+        self.lost = 0
+        """How many connections ended, for whatever reason, since the start."""
         self._limits = limits
+        self._pool: asyncpg.Pool[asyncpg.Record]
         self._cleaning: set[asyncio.Task[None]] = set()
+
+    async def open(self, dsn: str, **settings: Any) -> None:
+        """Connects `size` times; raises what the driver raises."""
+        self._pool = asyncpg.create_pool(
+            dsn,
+            min_size=self.gate.slots,
+            max_size=self.gate.slots,
+            timeout=self._limits.connect,
+            command_timeout=self._limits.cancel,
+            init=self._count_its_end,
+            reset=_nothing_to_reset,
+            **settings,
+        )
+        try:
+            await self._pool
+        except BaseException:
+            self._pool.terminate()
+            raise
+
+    async def _count_its_end(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        connection.add_termination_listener(self._lose)
+
+    def _lose(self, _: object) -> None:
+        self.lost += 1
 
     @asynccontextmanager
     async def lend(self, child: Budget, policy: Policy, phase: Phase) -> AsyncIterator[Lent]:
@@ -111,8 +137,8 @@ class Connections:
     async def _give_back(self, lent: Lent) -> None:
         try:
             await self._pool.release(lent.connection)
-        except DRIVER_ERRORS:  # the work is done; the driver ends a connection that it cannot take back
-            self.discarded += 1
+        except DRIVER_ERRORS:
+            pass  # the work is done, and the driver ends a connection that it cannot take back
         finally:
             self.gate.leave()
 
@@ -143,8 +169,11 @@ class Connections:
             await lent.connection.execute("ROLLBACK", timeout=self._limits.clean_up)
 
     async def _discard(self, lent: Lent) -> None:
-        self.discarded += 1
-        with suppress(asyncpg.InterfaceError):  # the driver was faster and has ended it itself
+        with suppress(*DRIVER_ERRORS):  # the driver was faster and has ended it itself
             lent.connection.terminate()
         with suppress(*DRIVER_ERRORS):
             await self._pool.release(lent.connection)
+
+
+async def _nothing_to_reset(_: object) -> None:
+    """Sessions carry no state."""

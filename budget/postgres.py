@@ -55,19 +55,16 @@ class Database:
         statement_cache_size: prepared statements kept for each connection; 0 for a PgBouncer before 1.21.
         """
         limits = limits or DatabaseLimits()
-        pool = asyncpg.create_pool(
-            dsn,
-            min_size=size,
-            max_size=size,
-            timeout=limits.connect,
-            command_timeout=limits.cancel,
-            reset=_nothing_to_reset,
-            statement_cache_size=statement_cache_size,
-            server_settings={"application_name": application_name},
-        )
+        connections = Connections(size=size, limits=limits)
+        settings = {"application_name": application_name}
         async with spend(budget, CONNECT):
-            await _connected(pool)
-        return cls(Connections(pool, size=size, limits=limits), limits=limits, tenant_setting=tenant_setting)
+            try:
+                await connections.open(
+                    dsn, statement_cache_size=statement_cache_size, server_settings=settings
+                )
+            except DRIVER_ERRORS as error:
+                raise typed_error(error, CONNECT) or error from error
+        return cls(connections, limits=limits, tenant_setting=tenant_setting)
 
     async def close(self, budget: Budget) -> None:
         """Waits for what is in use, at most until `budget` is over, then ends every connection."""
@@ -84,9 +81,9 @@ class Database:
         return self._connections.gate.waiting
 
     @property
-    def discarded(self) -> int:
-        """Connections that were ended because they could not be cleaned up in time; grows only."""
-        return self._connections.discarded
+    def lost(self) -> int:
+        """Connections that have ended, by either side, since the start."""
+        return self._connections.lost
 
     @asynccontextmanager
     async def transaction(
@@ -150,18 +147,3 @@ class Database:
 
 
 AnyStatements = TypeVar("AnyStatements", bound=Statements)
-
-
-async def _nothing_to_reset(_: object) -> None:
-    pass
-
-
-async def _connected(pool: "asyncpg.Pool[Record]") -> None:
-    try:
-        await pool
-    except DRIVER_ERRORS as error:
-        pool.terminate()
-        raise typed_error(error, CONNECT) or error from error
-    except BaseException:
-        pool.terminate()
-        raise

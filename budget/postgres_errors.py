@@ -14,8 +14,10 @@ from budget.errors import (
 )
 from budget.policy import Policy
 
-DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of the driver may raise; OSError is a refused or lost connection, and TimeoutError is one."""
+
+_NOT_SENT = (asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 _CONFLICTS = {"40001", "40P01"}
 _CONNECTION_LOST = ("08", "57P", "25P03", "25P04")
@@ -34,14 +36,18 @@ def typed_error(error: BaseException, policy: Policy) -> BudgetError | None:
             return DatabaseUnavailable(dependency=policy.dependency, method=policy.method)
         case asyncpg.InterfaceError() if any(word in str(error) for word in _GONE):
             return DatabaseUnavailable(dependency=policy.dependency, method=policy.method)
-    return None
+        case asyncpg.InternalClientError():  # the server had said goodbye, and the driver had not yet read it
+            return DatabaseUnavailable(dependency=policy.dependency, method=policy.method)
+        case _:
+            return None
 
 
 def typed_commit_error(error: BaseException, policy: Policy) -> BudgetError | None:
     """The same for COMMIT: a connection that is lost before the answer leaves the outcome unknown."""
     typed = typed_error(error, policy)
-    refused = isinstance(error, asyncpg.PostgresError) and not _state_of(error).startswith(_CONNECTION_LOST)
-    if isinstance(typed, DatabaseUnavailable | DatabaseTimeout) and not refused:
+    answered = isinstance(error, asyncpg.PostgresError) and not _state_of(error).startswith(_CONNECTION_LOST)
+    in_doubt = not answered and not isinstance(error, _NOT_SENT)
+    if isinstance(typed, DatabaseUnavailable | DatabaseTimeout) and in_doubt:
         return CommitOutcomeUnknown(
             dependency=policy.dependency, method=policy.method, sqlstate=_state_of(error)
         )

@@ -35,7 +35,7 @@ async def spend(
     cancelled; BudgetExhausted says that it was the budget that ended, `timed_out` that it was the policy's
     limit. A cancel from outside always wins and is always re-raised, even if the body swallowed it or made
     something else of it; a CancelledError that nobody asked for becomes SpuriousCancel. A body that ends
-    normally keeps its result, even if it ended late.
+    normally, or with a typed error that is no timeout, keeps that, even if it ended late.
     """
     begun = Begun.now(budget, policy, attempt=attempt)
     watch = CancelWatch.here()
@@ -131,7 +131,8 @@ class Begun:
         if cancelled:
             self.end(Outcome.CANCELLED)
             return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()
-        if expired or self._reports_timeout(error):
+        decided = isinstance(error, BudgetError) and not isinstance(error, DependencyTimeout)
+        if (expired and not decided) or self._reports_timeout(error):
             return self._out_of_time(error, timed_out)
         if isinstance(error, asyncio.CancelledError):
             error = SpuriousCancel(dependency=self.policy.dependency, method=self.policy.method)

@@ -5,7 +5,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from budget.core import Budget
-from budget.postgres import ConstraintViolation, Database
+from budget.errors import ConstraintViolation
+from budget.postgres import Database
 from jobs_store.creation import PolicyOf
 from jobs_store.errors import FundsTooLow, TenantNotFound
 from jobs_store.identifiers import TenantId, new_audit_id

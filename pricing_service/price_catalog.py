@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from jobs_store.rate_card import RateCard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 CATALOG_DIRECTORY: Final = Path(__file__).parent / "catalog"
 
@@ -79,6 +79,21 @@ def load_catalogs(directory: Path = CATALOG_DIRECTORY) -> tuple[Catalog, ...]:
     if not catalogs:
         raise MalformedCatalog(f"{directory} holds no price catalog; make one with `make catalog`")
     return tuple(catalogs)
+
+
+def select_catalog(catalogs: Sequence[Catalog], price_version: str | None) -> Catalog:
+    """The catalog of that version, or the newest. Raises MalformedCatalog when the choice is not clear."""
+    if price_version is not None:
+        chosen = [catalog for catalog in catalogs if catalog.price_version == price_version]
+    else:
+        newest = max(catalog.date for catalog in catalogs)
+        chosen = [catalog for catalog in catalogs if catalog.date == newest]
+    if len(chosen) != 1:
+        held = ", ".join(catalog.price_version for catalog in catalogs)
+        raise MalformedCatalog(
+            f"name one price catalog of {held}; {price_version or 'the newest'} is not one"
+        )
+    return chosen[0]
 
 
 def read_catalog(path: Path) -> Catalog:

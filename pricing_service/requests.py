@@ -91,7 +91,7 @@ def page_question(request: pb.ListPricesRequest) -> PageQuestion:
     if request.page_token:
         try:
             version, prefix, after = _opened(request.page_token)
-        except ValueError:
+        except (ValueError, RecursionError):
             faults.add("page_token", "was not made by this method")
         else:
             if prefix != request.model_prefix:
@@ -112,7 +112,8 @@ def _opened(token: str) -> tuple[str, str, str]:
     match json.loads(base64.b64decode(token, b"-_", validate=True)):
         case [str(version), str(prefix), str(after)]:
             return version, prefix, after
-    raise ValueError("malformed")
+        case _:
+            raise ValueError("malformed")
 
 
 class Faults:

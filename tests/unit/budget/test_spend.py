@@ -9,6 +9,7 @@ from budget.core import Budget
 from budget.errors import (
     BudgetExhausted,
     BudgetTooLow,
+    CommitOutcomeUnknown,
     DatabaseTimeout,
     PoolTimeout,
     SpuriousCancel,
@@ -233,6 +234,28 @@ async def test_a_body_that_finishes_although_time_is_up_keeps_its_result() -> No
         except asyncio.CancelledError:
             result = 42
     assert (result, endings(budget)) == (42, [(Outcome.OK, "")])
+
+
+async def test_a_typed_error_that_comes_late_is_not_mistaken_for_a_timeout() -> None:
+    budget = budget_of(2.0)
+    with pytest.raises(CommitOutcomeUnknown):
+        async with spend(budget, BRIEF):
+            try:
+                await asyncio.sleep(5)
+            except asyncio.CancelledError:
+                raise CommitOutcomeUnknown from None
+    assert endings(budget) == [(Outcome.ERROR, "COMMIT_OUTCOME_UNKNOWN")]
+
+
+async def test_whatever_a_library_makes_of_our_timer_it_is_a_timeout() -> None:
+    budget = budget_of(2.0)
+    with pytest.raises(UpstreamTimeout):
+        async with spend(budget, BRIEF):
+            try:
+                await asyncio.sleep(5)
+            except asyncio.CancelledError:
+                raise ConnectionError from None
+    assert endings(budget) == [(Outcome.TIMEOUT, "")]
 
 
 async def test_no_timer_of_zero_is_ever_entered(monkeypatch: pytest.MonkeyPatch) -> None:

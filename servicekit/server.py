@@ -105,7 +105,9 @@ class Server:
         )
 
     async def drain(self) -> None:
-        """Ends the server in good order, within settle + drain_grace seconds and a little."""
+        """Ends the server in good order, once, within settle + drain_grace seconds and a little."""
+        if self._terms.drain.stopping:
+            return
         drain, grace = self._terms.drain, self._settings.drain_grace
         self.health.set_ready(False)
         await asyncio.sleep(self._settings.settle)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Never
 
@@ -26,6 +26,11 @@ from servicekit.wire_ledger import ledger_trailers
 def everyone(_principal: Principal) -> bool:
     """Trusts every caller with the ledger."""
     return True
+
+
+def trusted(tenants: Collection[str] | None) -> Callable[[Principal], bool]:
+    """Trusts these tenants with the ledger; None trusts everyone."""
+    return everyone if tenants is None else lambda principal: principal.tenant in tenants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,9 +36,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] = os.environ, **overrides: Any) -> Self:
+    def load(cls, **overrides: Any) -> Self:
         """The settings of this process. SettingsError with all problems at once."""
-        contents, problems = _from_files(cls, environ)
+        contents, problems = _from_files(cls, os.environ)
         try:
             settings = cls(**contents, **overrides)
         except ValidationError as error:

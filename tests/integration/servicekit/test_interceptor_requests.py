@@ -17,7 +17,7 @@ from servicekit.call import Call, call_of
 from servicekit.health import Health
 from servicekit.interceptor import RequestInterceptor
 from servicekit.methods import Kind, MethodPolicy
-from servicekit.request import Terms
+from servicekit.request import Terms, trusted
 from tests.integration.servicekit.service import SERVICE, Context, method, serving
 
 HOUR = 3600.0
@@ -180,7 +180,7 @@ async def test_the_fullest_ledger_and_the_longest_error_fit_the_clients_limit_to
 
 async def test_the_ledger_goes_only_to_trusted_callers_when_it_is_so_set() -> None:
     recorder = Recorder()
-    async with serving({b"x": recorder}, ledger_for=lambda principal: principal.tenant == "ops") as harness:
+    async with serving({b"x": recorder}, ledger_for=trusted({"ops"})) as harness:
         stranger = await harness.ask("unary_unary", b"x")
         trusted = await harness.ask("unary_unary", b"x", metadata=(("x-tenant-id", "ops"),))
 

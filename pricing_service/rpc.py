@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jobs_store.rate_card import Breakdown, RateCard
     from pricing_service.domain import Offer
     from pricing_service.service import PricingService
+    from servicekit.server import Server
 
 SERVICE: Final = "hourglass.pricing.v1.PricingService"
 METHODS: Final = {
@@ -88,6 +89,11 @@ class PricingServicer(pb_grpc.PricingServiceServicer):
             provider_amount=money_of(charge.provider_amount),
             price_version=charge.price_version,
         )
+
+
+def add_to(server: Server, service: PricingService) -> None:
+    """Serves PricingService on a server."""
+    server.add(SERVICE, pb_grpc.add_PricingServiceServicer_to_server, PricingServicer(service))
 
 
 def _model_price(offer: Offer) -> pb.ModelPrice:

@@ -1,0 +1,58 @@
+"""The wiring of the pricing process."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from budget.core import Budget
+from pricing_service.domain import PriceList
+from pricing_service.price_catalog import load_catalogs, select_catalog
+from pricing_service.rpc import METHODS, add_to
+from pricing_service.service import PricingService
+from servicekit.drain import Drain
+from servicekit.request import Terms, everyone
+from servicekit.server import Server
+from servicekit.telemetry import TelemetrySettings, start_telemetry
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from pricing_service.settings import PricingSettings
+    from servicekit.call import Principal
+
+TELEMETRY_STOP_LIMIT = 2.0
+"""Seconds for sending out the last spans."""
+
+
+def build_service(settings: PricingSettings) -> PricingService:
+    """The use cases over the configured catalogs. Raises MalformedCatalog."""
+    catalogs = load_catalogs(settings.catalog_directory)
+    current = PriceList.of(select_catalog(catalogs, settings.catalog_version), settings.markup)
+    return PricingService({catalog.price_version: catalog for catalog in catalogs}, current=current)
+
+
+def build_server(settings: PricingSettings, service: PricingService) -> Server:
+    """The gRPC server, not started."""
+    trusted = settings.ledger_tenants
+
+    def trusts(principal: Principal) -> bool:
+        return trusted is None or principal.tenant in trusted
+
+    terms = Terms(drain=Drain(), ledger_for=everyone if trusted is None else trusts)
+    server = Server(settings, METHODS, terms)
+    add_to(server, service)
+    return server
+
+
+async def run(settings: PricingSettings, stopping: asyncio.Event) -> None:
+    """Serves until `stopping` is set, then drains."""
+    telemetry = start_telemetry("hourglass-pricing", version("hourglass"), TelemetrySettings.load())
+    try:
+        service = build_service(settings)
+        server = build_server(settings, service)
+        async with server.serving({"price_version": service.price_version}):
+            server.health.set_ready(True)
+            await stopping.wait()
+    finally:
+        await telemetry.stop(Budget.for_work(TELEMETRY_STOP_LIMIT))

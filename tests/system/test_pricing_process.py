@@ -1,0 +1,62 @@
+"""The pricing process: it starts, says where, answers, and ends in good order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def start(**variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pricing_service"],
+        env={**os.environ, "HOURGLASS_PRICING_LISTEN": "127.0.0.1:0", **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_process_says_where_it_serves_and_ends_with_0_on_sigterm() -> None:
+    process = start()
+    try:
+        assert process.stdout is not None
+        line = json.loads(process.stdout.readline())
+        assert line["event"] == "serving"
+        assert line["price_version"].endswith("-m0.2")
+        with grpc.insecure_channel(line["address"]) as channel:
+            health: Any = health_pb2_grpc.HealthStub(channel)
+            answer = health.Check(
+                health_pb2.HealthCheckRequest(service="hourglass.pricing.v1.PricingService"),
+                timeout=5,
+                wait_for_ready=True,
+            )
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=15)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_wrong_settings_are_all_named_and_nothing_starts(tmp_path: Path) -> None:
+    process = start(HOURGLASS_PRICING_MARKUP="-1", HOURGLASS_PRICING_DRAIN_GRACE="0")
+    _, errors = process.communicate(timeout=15)
+    assert process.returncode == 2
+    assert "HOURGLASS_PRICING_MARKUP" in errors
+    assert "HOURGLASS_PRICING_DRAIN_GRACE" in errors
+
+
+def test_a_missing_catalog_says_how_to_make_one(tmp_path: Path) -> None:
+    process = start(HOURGLASS_PRICING_CATALOG_DIRECTORY=str(tmp_path))
+    output, _ = process.communicate(timeout=15)
+    assert process.returncode == 1
+    assert "make catalog" in output

@@ -182,11 +182,11 @@ async def test_the_ledger_goes_only_to_trusted_callers_when_it_is_so_set() -> No
     recorder = Recorder()
     async with serving({b"x": recorder}, ledger_for=trusted({"ops"})) as harness:
         stranger = await harness.ask("unary_unary", b"x")
-        trusted = await harness.ask("unary_unary", b"x", metadata=(("x-tenant-id", "ops"),))
+        friend = await harness.ask("unary_unary", b"x", metadata=(("x-tenant-id", "ops"),))
 
         assert "budget-ledger" not in stranger.trailers
         assert "budget-ledger-bin" not in stranger.trailers
-        assert "budget-ledger" in trusted.trailers
+        assert "budget-ledger" in friend.trailers
         assert 2 == len(harness.lines())
 
 

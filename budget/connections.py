@@ -61,6 +61,10 @@ class Lent:
     in_transaction: bool = False
     committing: asyncio.Task[str] | None = None
 
+    def commit_is_pending(self) -> bool:
+        """True between COMMIT and its answer."""
+        return self.committing is not None and not self.committing.done()
+
 
 class Connections:
     """A pool behind a gate. `size` bounds both."""
@@ -106,8 +110,8 @@ class Connections:
             yield lent
         except BaseException as error:
             cleaning = self._clean_up_later(lent)
-            if isinstance(error, Exception):
-                await asyncio.wait({cleaning})
+            if isinstance(error, Exception) and not lent.commit_is_pending():
+                await asyncio.wait({cleaning}, timeout=child.remaining())
             raise
         else:
             await self._give_back(lent)
@@ -164,7 +168,6 @@ class Connections:
     async def _undo(self, lent: Lent) -> None:
         if lent.committing is not None:
             await asyncio.wait({lent.committing})
-            lent.committing.exception()  # told or overtaken; asyncio asks that somebody looks
         if lent.in_transaction:
             await lent.connection.execute("ROLLBACK", timeout=self._limits.clean_up)
 

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -19,7 +19,7 @@ from budget.wire import WIRE_STEP
 Result = TypeVar("Result")
 
 _TENANT: Final = re.compile(r"[a-z0-9-]{1,63}")
-_HEAD_START_MS: Final = 5
+_HEAD_START_MS: Final = 10
 _LONGEST_MS: Final = 86_400_000
 
 
@@ -63,28 +63,30 @@ class Statements:
 
     async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
         """All rows."""
-        return await self._run(self._connection.fetch(sql, *args, timeout=self._backstop()))
+        return await self._run(self._connection.fetch, sql, args)
 
     async def fetchrow(self, sql: str, *args: object) -> asyncpg.Record | None:
         """The first row, None if there is none."""
-        return await self._run(self._connection.fetchrow(sql, *args, timeout=self._backstop()))
+        return await self._run(self._connection.fetchrow, sql, args)
 
     async def fetchval(self, sql: str, *args: object) -> Any:
         """The first column of the first row, None if there is no row."""
-        return await self._run(self._connection.fetchval(sql, *args, timeout=self._backstop()))
+        return await self._run(self._connection.fetchval, sql, args)
 
     async def execute(self, sql: str, *args: object) -> str:
         """The command's tag, e.g. `UPDATE 3`."""
-        return await self._run(self._connection.execute(sql, *args, timeout=self._backstop()))
+        return await self._run(self._connection.execute, sql, args)
 
     def _backstop(self) -> float:
         # The spend's timer ends a statement. The driver's own comes later: without it command_timeout would
         # hold.
         return min(self._child.remaining(), _LONGEST_MS / 1000) + self._limits.cancel
 
-    async def _run(self, statement: Awaitable[Result]) -> Result:
+    async def _run(
+        self, method: Callable[..., Awaitable[Result]], sql: str, args: tuple[object, ...]
+    ) -> Result:
         try:
-            return await statement
+            return await method(sql, *args, timeout=self._backstop())
         except DRIVER_ERRORS as error:
             typed = typed_error(error, self._policy)
             if typed is None:
@@ -115,7 +117,8 @@ class Transaction(Statements):
         CommitOutcomeUnknown when the answer does not come in that time or the connection is lost before it.
         DatabaseError (25P02) when a statement had failed and its error was swallowed: nothing was committed.
         """
-        committing = asyncio.create_task(self._connection.execute("COMMIT", timeout=self._limits.commit))
+        committing = asyncio.create_task(self._send_commit())
+        committing.add_done_callback(_look_at)
         self._lent.committing = committing
         patience = max(WIRE_STEP, min(self._limits.commit, budget.remaining() - budget.reserve / 2))
         if not await outlast(committing, budget=Budget.for_work(patience)):
@@ -129,3 +132,12 @@ class Transaction(Statements):
             raise typed from error
         if tag != "COMMIT":
             raise aborted(self._policy)
+
+    async def _send_commit(self) -> str:
+        return await self._connection.execute("COMMIT", timeout=self._limits.commit)
+
+
+def _look_at(committing: asyncio.Task[str]) -> None:
+    # Asyncio complains about an error that nobody looks at, and nobody does once the outcome was given up.
+    if not committing.cancelled():
+        committing.exception()

@@ -236,25 +236,25 @@ async def test_a_body_that_finishes_although_time_is_up_keeps_its_result() -> No
     assert (result, endings(budget)) == (42, [(Outcome.OK, "")])
 
 
+async def _make_something_else_of_the_timer(budget: Budget, error: Exception) -> None:
+    async with spend(budget, BRIEF):
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise error from None
+
+
 async def test_a_typed_error_that_comes_late_is_not_mistaken_for_a_timeout() -> None:
     budget = budget_of(2.0)
     with pytest.raises(CommitOutcomeUnknown):
-        async with spend(budget, BRIEF):
-            try:
-                await asyncio.sleep(5)
-            except asyncio.CancelledError:
-                raise CommitOutcomeUnknown from None
+        await _make_something_else_of_the_timer(budget, CommitOutcomeUnknown())
     assert endings(budget) == [(Outcome.ERROR, "COMMIT_OUTCOME_UNKNOWN")]
 
 
 async def test_whatever_a_library_makes_of_our_timer_it_is_a_timeout() -> None:
     budget = budget_of(2.0)
     with pytest.raises(UpstreamTimeout):
-        async with spend(budget, BRIEF):
-            try:
-                await asyncio.sleep(5)
-            except asyncio.CancelledError:
-                raise ConnectionError from None
+        await _make_something_else_of_the_timer(budget, ConnectionError())
     assert endings(budget) == [(Outcome.TIMEOUT, "")]
 
 

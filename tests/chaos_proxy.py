@@ -1,0 +1,149 @@
+"""A TCP proxy that misbehaves when told to: for gRPC, PostgreSQL and HTTP alike.
+
+async with ChaosProxy.to_tcp("127.0.0.1", 50051) as proxy:
+    proxy.freeze()      # nothing moves in either direction; connections stay open
+    proxy.withhold()    # requests pass, answers do not
+    proxy.flow()        # everything moves again
+    proxy.sever()       # every open connection is reset
+    proxy.black_hole = True   # new connections are accepted and never answered
+    proxy.delay = 0.05        # seconds before each piece of an answer
+    proxy.piece = 1           # answers in pieces of so many bytes: with a delay, a drip
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class ChaosProxy:
+    """Listens on a loopback port of its own; hands every connection on to one target."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Streams]]) -> None:
+        self.black_hole = False
+        self.delay = 0.0
+        self.piece = 65_536
+        self.port = 0
+        self.accepted = 0
+        self._connect = connect
+        self._requests_flow = asyncio.Event()
+        self._answers_flow = asyncio.Event()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.flow()
+
+    @classmethod
+    def to_tcp(cls, host: str, port: int) -> AbstractAsyncContextManager["ChaosProxy"]:
+        return _running(cls(partial(asyncio.open_connection, host, port)))
+
+    @classmethod
+    def to_unix(cls, path: Path) -> AbstractAsyncContextManager["ChaosProxy"]:
+        return _running(cls(partial(asyncio.open_unix_connection, path)))
+
+    def freeze(self) -> None:
+        self._requests_flow.clear()
+        self._answers_flow.clear()
+
+    def withhold(self) -> None:
+        self._answers_flow.clear()
+
+    def flow(self) -> None:
+        self._requests_flow.set()
+        self._answers_flow.set()
+
+    def sever(self) -> None:
+        for writer in tuple(self._writers):
+            _reset(writer)
+
+    @property
+    def open(self) -> int:
+        return len(self._writers)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._writers.add(writer)
+        try:
+            with suppress(asyncio.CancelledError):  # `stop` ends us
+                await self._treat(reader, writer)
+        finally:
+            self._tasks.discard(task)
+            self._writers.discard(writer)
+            writer.close()
+
+    async def stop(self) -> None:
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _treat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.black_hole:
+            await asyncio.Event().wait()
+        await self._relay(reader, writer)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target_reader, target_writer = await self._connect()
+        self._writers.add(target_writer)
+        pumps = [
+            asyncio.ensure_future(self._pump(reader, target_writer, self._requests_flow, self._whole)),
+            asyncio.ensure_future(self._pump(target_reader, writer, self._answers_flow, self._pieces)),
+        ]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            self._writers.discard(target_writer)
+            target_writer.close()
+
+    async def _pump(
+        self,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        flowing: asyncio.Event,
+        pieces: Callable[[bytes], Iterator[tuple[float, bytes]]],
+    ) -> None:
+        with suppress(OSError):
+            while data := await source.read(65_536):
+                for delay, piece in pieces(data):
+                    await flowing.wait()
+                    await asyncio.sleep(delay)
+                    sink.write(piece)
+                    await sink.drain()
+
+    def _whole(self, data: bytes) -> Iterator[tuple[float, bytes]]:
+        yield 0.0, data
+
+    def _pieces(self, data: bytes) -> Iterator[tuple[float, bytes]]:
+        while data:
+            size = self.piece
+            yield self.delay, data[:size]
+            data = data[size:]
+
+
+@asynccontextmanager
+async def _running(proxy: ChaosProxy) -> AsyncIterator[ChaosProxy]:
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.stop()
+        await server.wait_closed()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    connection = writer.get_extra_info("socket")
+    if connection is not None and connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()

@@ -73,7 +73,7 @@ class ChatCompletions:
         except UnknownBehaviour as error:
             await _refuse(send, 404, str(error), "model_not_found")
         else:
-            if self._journal.is_open(key) and key:
+            if self._journal.is_open(key):
                 await _refuse(send, 409, "a request with this Idempotency-Key is open", "conflict")
                 return
             exchange = self._exchange(scope, send, request, behaviour, key)
@@ -108,23 +108,25 @@ class ChatCompletions:
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
-                record.end(State.CLOSED_BY_CLIENT)
+                self._journal.end(record, State.CLOSED_BY_CLIENT)
         finally:
             await _end(answering, leaving)
-            record.end(State.FAILED)
+            self._journal.end(record, State.FAILED)
         if exchange.behaviour.kept and exchange.behaviour.status == 200:
             self._keep(exchange)
 
+    # A request is ended in the journal before its last bytes go: the end of a response looks the same to
+    # `receive` as a client that leaves.
     async def _answer(self, exchange: Exchange, request: ChatRequest) -> None:
         behaviour, record = exchange.behaviour, exchange.record
         with contextlib.suppress(Faulted):
             if behaviour.status != 200:
+                self._journal.end(record, State.FAILED)
                 await _answer_with_error(exchange)
             elif self._journal.answer(record.key) is not None or not request.stream:
                 await self._answer_whole(exchange, request)
             else:
                 await self._answer_in_tokens(exchange, request)
-            record.end(State.FAILED if behaviour.status != 200 else State.FINISHED)
 
     async def _answer_whole(self, exchange: Exchange, request: ChatRequest) -> None:
         replayed = self._journal.answer(exchange.record.key) is not None
@@ -132,7 +134,8 @@ class ChatCompletions:
             for n, delay in enumerate(_delays(exchange)):
                 await asyncio.sleep(delay)
                 await self._fault_at(n, exchange)
-        self._keep(exchange)
+        exchange.record.tokens_sent = len(exchange.answer.tokens)
+        self._finish(exchange)
         if request.stream:
             await exchange.start("text/event-stream")
             chunks = [exchange.answer.token_chunk(n) for n in range(len(exchange.answer.tokens))]
@@ -141,7 +144,6 @@ class ChatCompletions:
             await exchange.start("application/json")
             completion = exchange.answer.completion(usage=exchange.behaviour.usage)
             await exchange.write(json.dumps(completion).encode(), last=True)
-        exchange.record.tokens_sent = len(exchange.answer.tokens)
 
     async def _answer_in_tokens(self, exchange: Exchange, request: ChatRequest) -> None:
         await self._fault_at(0, exchange)
@@ -152,16 +154,19 @@ class ChatCompletions:
                 await self._fault_at(n, exchange)
             await exchange.write(exchange.answer.token_chunk(n))
             exchange.record.tokens_sent = n + 1
-        self._keep(exchange)
+        self._finish(exchange)
         await exchange.write(b"".join(_ending(exchange, request)), last=True)
 
     async def _fault_at(self, token: int, exchange: Exchange) -> None:
         fault = exchange.behaviour.fault
         if fault is None or fault.after != token:
             return
+        if fault.kind is FaultKind.STALL:
+            await asyncio.sleep(SILENCE_LIMIT)
+        self._journal.end(exchange.record, State.FAILED)
         match fault.kind:
             case FaultKind.STALL:
-                await asyncio.sleep(SILENCE_LIMIT)
+                pass
             case FaultKind.RESET:
                 self._connections.reset(exchange.scope)
             case FaultKind.ERROR:
@@ -171,6 +176,10 @@ class ChatCompletions:
                     await exchange.start("text/event-stream")
                 await exchange.write(b"", last=True)
         raise Faulted
+
+    def _finish(self, exchange: Exchange) -> None:
+        self._keep(exchange)
+        self._journal.end(exchange.record, State.FINISHED)
 
     def _keep(self, exchange: Exchange) -> None:
         self._journal.keep(exchange.record.key, exchange.answer.completion(usage=exchange.behaviour.usage))

@@ -37,11 +37,6 @@ class Record:
     state: State = State.OPEN
     tokens_sent: int = 0
 
-    def end(self, state: State) -> None:
-        """The request is over; only the first ending counts."""
-        if self.state is State.OPEN:
-            self.state, self.ended_time = state, time.time()
-
     def to_json(self) -> dict[str, object]:
         """For ``GET /requests``."""
         return {
@@ -60,14 +55,22 @@ class Journal:
     def __init__(self) -> None:
         self._records: deque[Record] = deque(maxlen=_KEPT)
         self._answers: OrderedDict[str, dict[str, object]] = OrderedDict()
+        self._open_keys: set[str] = set()
         self._count = 0
 
     def open(self, *, key: str, model: str) -> Record:
         """A request has arrived."""
         record = Record(key=key, model=model)
         self._records.append(record)
+        self._open_keys.add(key)
         self._count += 1
         return record
+
+    def end(self, record: Record, state: State) -> None:
+        """The request is over; only the first ending counts."""
+        if record.state is State.OPEN:
+            record.state, record.ended_time = state, time.time()
+            self._open_keys.discard(record.key)
 
     def keep(self, key: str, answer: dict[str, object]) -> None:
         """A whole answer, for look-up by its key; an answer without a key is not kept."""
@@ -81,8 +84,8 @@ class Journal:
         return self._answers.get(key)
 
     def is_open(self, key: str) -> bool:
-        """A request with this key is being answered."""
-        return any(record.key == key and record.state is State.OPEN for record in self._records)
+        """A request with this key is being answered; requests without a key do not count."""
+        return bool(key) and key in self._open_keys
 
     def to_json(self, key: str | None) -> dict[str, object]:
         """Counts over all requests, and the records (of one key, if given)."""

@@ -69,15 +69,15 @@ class OpenAICompatible:
         """See `Provider.stream`."""
         pace = self._start(budget, method="chat.completions")
         with self._transport.watch(request.request_key) as sending:
-            reading = Reading(self._route, pace, sending)
+            reading = Reading(self._route, request, pace, sending)
             try:
                 await reading.open(self._send(request, pace))
                 yield reading
             except BaseException as error:
-                pace.end_with(error)
+                reading.end(error)
                 raise
             else:
-                pace.end_with(None)
+                reading.end(None)
             finally:
                 await reading.close()
 

@@ -12,6 +12,7 @@ from budget.outlast import outlast
 from worker.providers.answer import Answer
 from worker.providers.errors import ProviderError
 from worker.providers.failure import failure_of, request_id_of
+from worker.providers.spans import end_span, start_span
 from worker.providers.storable_text import storable
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
 
     from worker.providers.pace import Pace
-    from worker.providers.protocol import GenerationEvent
+    from worker.providers.protocol import GenerationEvent, GenerationRequest
     from worker.providers.routes import ProviderRoute
     from worker.providers.sending import Sending
 
@@ -35,7 +36,9 @@ Result = TypeVar("Result")
 class Reading:
     """The events of one answer; an iterator without a generator, so there is nothing to leave open."""
 
-    def __init__(self, route: ProviderRoute, pace: Pace, sending: Sending) -> None:
+    def __init__(
+        self, route: ProviderRoute, request: GenerationRequest, pace: Pace, sending: Sending
+    ) -> None:
         self._route = route
         self._pace = pace
         self._sending = sending
@@ -45,10 +48,11 @@ class Reading:
         self._chunks: AsyncStream[ChatCompletionChunk] | None = None
         self._events: deque[GenerationEvent] = deque()
         self._ended = False
+        self._span = start_span(route, request)
 
-    async def open(self, request: Coroutine[Any, Any, AsyncStream[ChatCompletionChunk]]) -> None:
+    async def open(self, sending: Coroutine[Any, Any, AsyncStream[ChatCompletionChunk]]) -> None:
         """Sends the request and waits for the head of its response. Raises ProviderError."""
-        self._chunks = await self._step(request)
+        self._chunks = await self._step(sending)
         self._answer.provider_request_id = storable(request_id_of(self._chunks.response.headers))
 
     def __aiter__(self) -> Self:
@@ -62,6 +66,18 @@ class Reading:
         if fault := self._answer.fault():
             raise fault
         raise StopAsyncIteration
+
+    def end(self, error: BaseException | None) -> None:
+        """Writes down how the call ended: one line in the ledger, one span."""
+        self._pace.end_with(error)
+        answer = self._answer
+        end_span(
+            self._span,
+            error,
+            usage=answer.usage,
+            finish_reason=answer.finish_reason,
+            response_id=answer.provider_request_id,
+        )
 
     async def close(self) -> None:
         """Closes the response, through any cancel, which is raised when it is done."""

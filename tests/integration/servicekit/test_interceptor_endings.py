@@ -18,6 +18,7 @@ from tests.integration.servicekit.service import SHAPES, STREAMING, Answer, Cont
 
 SECRET = "postgres://hourglass:hunter2@db.internal/jobs"
 PRICING = Policy(dependency="pricing", method="GetPrice", limit=0.02)
+PATIENT = Policy(dependency="pricing", method="ListPrices", limit=5.0)
 
 
 class NoFunds(Exception):
@@ -44,6 +45,12 @@ async def hang(_context: Context) -> bytes:
 
 async def hang_on_a_dependency(context: Context) -> bytes:
     async with spend(call_of(context).budget, PRICING):
+        await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def hang_on_a_patient_policy(context: Context) -> bytes:
+    async with spend(call_of(context).budget, PATIENT):
         await asyncio.Event().wait()
     raise AssertionError("unreachable")
 
@@ -96,6 +103,7 @@ ACTS = {
         invalid,
         hang,
         hang_on_a_dependency,
+        hang_on_a_patient_policy,
         ignore_the_first_cancel,
         stray_cancel,
         crash,
@@ -161,8 +169,8 @@ CASES = {
         server_error=True,
     ),
     "own budget inside a spend": Case(
-        act=hang_on_a_dependency,
-        ask=lambda harness, shape, request: harness.ask(shape, request, timeout=0.025),
+        act=hang_on_a_patient_policy,
+        ask=ask_briefly,
         code="DEADLINE_EXCEEDED",
         reason="BUDGET_EXHAUSTED",
         ending="budget_exhausted",

@@ -20,7 +20,8 @@ def announce(host: str, port: int) -> None:
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket, or a clear end of the process if the port is taken."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # The protocol is named: asyncio turns Nagle's algorithm off only where it can see that it is TCP.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -72,6 +72,7 @@ class SpecLimits:
     max_output_tokens: int
     attempt_timeout: float
     queue_timeout: float
+    schedule_time: datetime | None
     max_attempts: int
     unknown_outcome_policy: UnknownOutcomePolicy
     max_charge: Decimal | None
@@ -307,6 +308,7 @@ def _limits(row: Record) -> SpecLimits:
         max_output_tokens=row["max_output_tokens"],
         attempt_timeout=row["attempt_timeout"],
         queue_timeout=row["queue_timeout"],
+        schedule_time=row["schedule_time"],
         max_attempts=row["max_attempts"],
         unknown_outcome_policy=UnknownOutcomePolicy(row["unknown_outcome_policy"]),
         max_charge=row["max_charge"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from google.type.decimal_pb2 import Decimal as DecimalMessage
 from typing_extensions import override
 
 from hourglass.pricing.v1 import pricing_service_pb2 as pb
@@ -12,15 +11,13 @@ from hourglass.pricing.v1 import pricing_service_pb2_grpc as pb_grpc
 from jobs_store.money import cut
 from pricing_service.requests import page_question, page_token, price_question, usage_question
 from servicekit.methods import MethodPolicy
-from servicekit.wire_money import CURRENCY, money_of
+from servicekit.wire_money import money_of
+from wire.rate_card import rate_card_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from decimal import Decimal
-
     import grpc
 
-    from jobs_store.rate_card import Breakdown, RateCard
+    from jobs_store.rate_card import Breakdown
     from pricing_service.domain import Offer
     from pricing_service.service import PricingService
     from servicekit.server import Server
@@ -53,8 +50,8 @@ class PricingServicer(pb_grpc.PricingServiceServicer):
         return pb.GetPriceResponse(
             amount=money_of(price.amount),
             breakdown=_breakdown(price.breakdown),
-            rate_card=_rate_card(offer.tenant_card),
-            provider_rate_card=_rate_card(offer.provider_card),
+            rate_card=rate_card_message(offer.tenant_card),
+            provider_rate_card=rate_card_message(offer.provider_card),
             provider_amount=money_of(price.provider_amount),
             provider=offer.line.provider,
             lane=offer.line.lane,
@@ -101,7 +98,7 @@ def _model_price(offer: Offer) -> pb.ModelPrice:
         model=offer.line.model,
         provider=offer.line.provider,
         lane=offer.line.lane,
-        rate_card=_rate_card(offer.tenant_card),
+        rate_card=rate_card_message(offer.tenant_card),
     )
 
 
@@ -111,33 +108,3 @@ def _breakdown(parts: Breakdown) -> pb.PriceBreakdown:
         output_amount=money_of(cut(parts.output)),
         request_amount=money_of(cut(parts.per_request)),
     )
-
-
-def _rate_card(card: RateCard) -> pb.RateCard:
-    tiers = card.tiers
-    return pb.RateCard(
-        model=card.model,
-        currency_code=CURRENCY,
-        price_version=card.price_version,
-        per_request=_decimal(card.per_request),
-        input_tiers=_tiers((tier.above_input_tokens, tier.input) for tier in tiers),
-        cached_input_tiers=_tiers((tier.above_input_tokens, tier.cached_input) for tier in tiers),
-        output_tiers=_tiers((tier.above_input_tokens, tier.output) for tier in tiers),
-    )
-
-
-def _tiers(rates: Iterable[tuple[int, Decimal]]) -> list[pb.RateTier]:
-    """Tiers of one rate: "above n" becomes "from n + 1", and a tier that changes nothing is left out."""
-    tiers: list[pb.RateTier] = []
-    last: Decimal | None = None
-    for above, rate in rates:
-        if rate != last:
-            first = above + 1 if tiers else 0
-            tiers.append(pb.RateTier(from_input_token_count=first, per_million_tokens=_decimal(rate)))
-        last = rate
-    return tiers
-
-
-def _decimal(value: Decimal) -> DecimalMessage:
-    text = f"{value:f}"
-    return DecimalMessage(value=text.rstrip("0").rstrip(".") if "." in text else text)

@@ -6,7 +6,7 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 
 from budget.core import Budget
-from budget.ledger import Outcome, Spend
+from budget.ledger import Outcome, Spend, parse_text
 from hourglass.budget.v1.ledger_pb2 import BudgetEnding, BudgetLedger, BudgetSpend, SpendOutcome
 from servicekit.endings import Ending
 from servicekit.wire_time import duration_of
@@ -42,6 +42,12 @@ def ledger_message(
     message.spends.extend(kept)
     message.omitted_count = sum(total.count for total in budget.ledger.totals) - len(kept)
     return message
+
+
+def ledger_message_of_text(text: str, *, method: str) -> BudgetLedger:
+    """The BudgetLedger of a ledger that was kept as text: its spends. ValueError when it is none."""
+    parsed = parse_text(text)
+    return BudgetLedger(method=method, spends=map(_spend, parsed.spends), omitted_count=parsed.cut)
 
 
 def _fitting(spends: tuple[Spend, ...], room: int) -> list[BudgetSpend]:

@@ -62,11 +62,11 @@ WITH request AS MATERIALIZED (
 ), facts AS (
     INSERT INTO hourglass.job_facts
         (tenant_id, id, principal, model, provider, lane, spec_version, create_time, labels, traceparent, tracestate,
-         create_ledger, max_output_tokens, attempt_timeout, queue_timeout, max_attempts, unknown_outcome_policy,
+         create_ledger, max_output_tokens, attempt_timeout, queue_timeout, schedule_time, max_attempts, unknown_outcome_policy,
          price_basis, price_version, quote_id, rate_card, provider_rate_card, input_token_bound, input_token_estimate,
          quoted_amount, attempt_worst_case, max_charge, provider_cost_limit)
     SELECT tenant_id, id, principal, model, provider, lane, spec_version, now, labels, traceparent, tracestate,
-           create_ledger, max_output_tokens, attempt_timeout, queue_timeout, max_attempts, unknown_outcome_policy,
+           create_ledger, max_output_tokens, attempt_timeout, queue_timeout, schedule_time, max_attempts, unknown_outcome_policy,
            price_basis, price_version, quote_id, rate_card, provider_rate_card, input_token_bound, input_token_estimate,
            quoted_amount, attempt_worst_case, max_charge, provider_cost_limit
     FROM timed

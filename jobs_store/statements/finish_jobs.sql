@@ -106,7 +106,7 @@ WITH input AS MATERIALIZED (
            (v.event -> 'attributes')
                || CASE WHEN e.base + v.position = 2 THEN jsonb_build_object('last_durable_sequence', e.last_sequence)
                        ELSE '{}' END
-               || CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN jsonb_build_object('captured', s.captured)
+               || CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN jsonb_build_object('captured', s.captured::text)
                        ELSE '{}' END
     FROM ending e
     JOIN settled s ON s.tenant_id = e.tenant_id AND s.job_id = e.id

@@ -2,8 +2,8 @@
 -- attempts, the charge the sum over reservations.
 SELECT f.tenant_id, f.id, f.principal, f.model, f.provider, f.lane, f.create_time, f.labels, f.traceparent,
        f.create_ledger, f.price_basis, f.price_version, f.rate_card, f.quoted_amount, f.attempt_worst_case,
-       f.max_attempts, f.max_output_tokens, f.attempt_timeout, f.queue_timeout, f.unknown_outcome_policy, f.max_charge,
-       f.provider_cost_limit,
+       f.max_attempts, f.max_output_tokens, f.attempt_timeout, f.queue_timeout, f.schedule_time, f.unknown_outcome_policy,
+       f.max_charge, f.provider_cost_limit,
        coalesce(j.state, d.state) AS state, coalesce(j.state_cause, d.state_cause) AS state_cause,
        coalesce(j.epoch, d.epoch) AS epoch, coalesce(j.priority, d.priority) AS priority,
        coalesce(j.update_time, d.end_time) AS update_time, d.end_time, coalesce(j.ready_time, d.ready_time) AS ready_time,

@@ -81,6 +81,7 @@ CREATE TABLE hourglass.job_facts (
     max_output_tokens      bigint         NOT NULL CHECK (max_output_tokens > 0),
     attempt_timeout        double precision NOT NULL CHECK (attempt_timeout > 0),
     queue_timeout          double precision NOT NULL CHECK (queue_timeout > 0),
+    schedule_time          timestamptz,
     max_attempts           integer        NOT NULL CHECK (max_attempts >= 1),
     unknown_outcome_policy text           NOT NULL CHECK (unknown_outcome_policy IN ('RETRY', 'HOLD', 'FAIL')),
     -- Money: captures are made at the stored rate card, so that accepting a result needs nobody else.

@@ -11,10 +11,9 @@ import asyncpg
 from budget.connections import DatabaseLimits, Lent, Phase
 from budget.core import Budget
 from budget.errors import CommitOutcomeUnknown, DependencyTimeout
-from budget.outlast import outlast
+from budget.outlast import outlast, patience
 from budget.policy import Policy
 from budget.postgres_errors import DRIVER_ERRORS, aborted, typed_commit_error, typed_error
-from budget.wire import WIRE_STEP
 
 Result = TypeVar("Result")
 
@@ -120,8 +119,7 @@ class Transaction(Statements):
         committing = asyncio.create_task(self._send_commit())
         committing.add_done_callback(_look_at)
         self._lent.committing = committing
-        patience = max(WIRE_STEP, min(self._limits.commit, budget.remaining() - budget.reserve / 2))
-        if not await outlast(committing, budget=Budget.for_work(patience)):
+        if not await outlast(committing, budget=patience(budget, self._limits.commit)):
             raise CommitOutcomeUnknown(dependency=self._policy.dependency, method=self._policy.method)
         try:
             tag = committing.result()

@@ -27,7 +27,8 @@ class Answer:
         self.provider_request_id = ""
         self.usage: Usage | None = None
         self.finish_reason = ""
-        self._provider = provider
+        self.provider = provider
+        self.text_seen = False
         self._text = StorableStream()
 
     @property
@@ -43,6 +44,7 @@ class Answer:
             self.finish_reason = storable(choice.finish_reason or "") or self.finish_reason
             piece = getattr(choice.delta, "content", None)
             if text := self._text.feed(piece or ""):
+                self.text_seen = True
                 yield Delta(text=text)
 
     def end(self) -> Iterator[GenerationEvent]:
@@ -60,7 +62,7 @@ class Answer:
             return None
         return ProviderError(
             Cause.CONTENT_FILTERED if self.whole else Cause.STREAM_ENDED_EARLY,
-            provider=self._provider,
+            provider=self.provider,
             provider_request_id=self.provider_request_id,
             usage=self.usage,
         )

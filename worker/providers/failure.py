@@ -1,4 +1,4 @@
-"""From what the HTTP client or our own timers raise to a ProviderError. Pure."""
+"""From what the HTTP client or the budget raises to a ProviderError. Pure."""
 
 from __future__ import annotations
 
@@ -9,31 +9,39 @@ import httpx2
 from anyio import EndOfStream
 from openai import APIConnectionError, APIError, APIStatusError
 
+from budget.errors import (
+    BudgetError,
+    BudgetExhausted,
+    BudgetTooLow,
+    FirstByteTimeout,
+    SpuriousCancel,
+    StallTimeout,
+    UpstreamTimeout,
+)
 from worker.providers.errors import Cause, ProviderError
 from worker.providers.http_status import cause_of_status, codes_of_body, retry_after_seconds
-from worker.providers.pace import Limit, SpuriousCancel, TimeIsUp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from worker.providers.answer import Answer
 
 REQUEST_ID_HEADERS: Final = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
 _FILTERED: Final = frozenset({"content_filter", "content_policy_violation"})
 
 
-def failure_of(
-    error: Exception, *, provider: str, sent: bool, first_token_seen: bool, provider_request_id: str
-) -> ProviderError:
+def failure_of(error: Exception, answer: Answer, *, sent: bool) -> ProviderError:
     """What the exception means. `sent`: whether a byte of the request has left."""
     if isinstance(error, ProviderError):
         return error
     if isinstance(error, APIStatusError):
-        return _refusal(error, provider)
-    cause = _cause(error, sent=sent, first_token_seen=first_token_seen)
+        return _refusal(error, answer.provider)
     return ProviderError(
-        cause,
-        provider=provider,
+        _cause_of_budget(error, sent=sent) if isinstance(error, BudgetError) else _cause(error, sent=sent),
+        provider=answer.provider,
         sent=sent,
-        provider_request_id=provider_request_id,
+        provider_request_id=answer.provider_request_id,
+        usage=answer.usage,
         detail=f"{type(error).__name__}: {error.__cause__ or error}",
     )
 
@@ -55,18 +63,26 @@ def _refusal(error: APIStatusError, provider: str) -> ProviderError:
     )
 
 
-def _cause(error: Exception, *, sent: bool, first_token_seen: bool) -> Cause:
+def _cause_of_budget(error: BudgetError, *, sent: bool) -> Cause:
     match error:
-        case TimeIsUp(limit=Limit.BUDGET):
+        case BudgetTooLow():
+            return Cause.BUDGET_TOO_LOW
+        case BudgetExhausted():
             return Cause.BUDGET_EXHAUSTED
-        case TimeIsUp() if not sent:
-            return Cause.CONNECT_TIMEOUT
-        case TimeIsUp(limit=Limit.TOTAL):
-            return Cause.TOTAL_TIMEOUT
-        case TimeIsUp():
-            return Cause.BETWEEN_TOKENS_TIMEOUT if first_token_seen else Cause.FIRST_TOKEN_TIMEOUT
         case SpuriousCancel():
             return Cause.CONNECTION_LOST if sent else Cause.CONNECT_FAILED
+        case UpstreamTimeout() if not sent:
+            return Cause.CONNECT_TIMEOUT
+        case FirstByteTimeout():
+            return Cause.FIRST_TOKEN_TIMEOUT
+        case StallTimeout():
+            return Cause.BETWEEN_TOKENS_TIMEOUT
+        case _:
+            return Cause.TOTAL_TIMEOUT
+
+
+def _cause(error: Exception, *, sent: bool) -> Cause:
+    match error:
         case _ if not sent:
             return _cause_before_sending(error)
         case APIConnectionError():
@@ -82,13 +98,9 @@ def _cause_before_sending(error: Exception) -> Cause:
     match error.__cause__ if isinstance(error, APIConnectionError) else error:
         case httpx2.TimeoutException():
             return Cause.CONNECT_TIMEOUT
-        case (
-            httpx2.NetworkError()
-            | httpx2.ProxyError()
-            | httpx2.RemoteProtocolError()
-            | OSError()
-            | EndOfStream()
-        ):
+        case httpx2.NetworkError() | httpx2.ProxyError() | httpx2.RemoteProtocolError():
+            return Cause.CONNECT_FAILED
+        case OSError() | EndOfStream():
             return Cause.CONNECT_FAILED
         case _:
             return Cause.REQUEST_UNSENDABLE

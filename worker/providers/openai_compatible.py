@@ -1,39 +1,49 @@
 """The adapter for every provider that speaks the OpenAI chat-completions protocol, through the official SDK.
 
-The SDK's retries are off and its timeouts are not used but for connecting: `Pace` bounds every wait.
+The SDK's retries are off, and of its timeouts only the one for connecting is used: `budget.http` bounds all
+the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httpx2
 from openai import AsyncOpenAI, AsyncStream, NotFoundError, omit
 from openai.types.chat import ChatCompletion
 
-from budget.errors import BudgetTooLow
+from budget.errors import BudgetError
+from budget.http import HttpLimits, http_stream
 from budget.policy import Policy
-from worker.providers.answer import usage_of
-from worker.providers.errors import Cause, ProviderError
+from budget.spend import spend
+from worker.providers.answer import Answer, usage_of
 from worker.providers.failure import failure_of
-from worker.providers.pace import Pace
 from worker.providers.protocol import FoundAnswer, NoAnswer, StillRunning
-from worker.providers.reading import Reading
+from worker.providers.reading import AnswerSource, Events
 from worker.providers.routes import TokenLimitField
 from worker.providers.sending import KEY_HEADER, WatchedTransport
+from worker.providers.spans import end_span, start_span
 from worker.providers.storable_text import storable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
+    from openai._types import RequestOptions
     from openai.types.chat import ChatCompletionChunk
 
     from budget.core import Budget
+    from budget.http import Chunks
     from worker.providers.protocol import Capabilities, GenerationEvent, GenerationRequest, LookUp
+    from worker.providers.reading import Text
     from worker.providers.routes import ProviderRoute
+    from worker.providers.sending import Sending
+
+_GENERATE: Final = "chat.completions"
+_LOOK_UP: Final = "look_up"
 
 
 class OpenAICompatible:
@@ -67,41 +77,30 @@ class OpenAICompatible:
         self, request: GenerationRequest, *, budget: Budget
     ) -> AsyncIterator[AsyncIterator[GenerationEvent]]:
         """See `Provider.stream`."""
-        pace = self._start(budget, method="chat.completions")
+        answer, span = Answer(provider=self.name), start_span(self._route, request)
         with self._transport.watch(request.request_key) as sending:
-            reading = Reading(self._route, request, pace, sending)
             try:
-                await reading.open(self._send(request, pace))
-                yield reading
+                async with self._chunks(request, answer, sending, budget) as chunks:
+                    yield Events(chunks, answer)
             except BaseException as error:
-                reading.end(error)
-                raise
-            else:
-                reading.end(None)
-            finally:
-                await reading.close()
+                ending = self._ending(error, answer, sending)
+                end_span(span, ending, answer)
+                if ending is error:
+                    raise
+                raise ending from error
+        end_span(span, None, answer)
 
     async def look_up(self, request_key: str, *, budget: Budget) -> LookUp:
         """See `Provider.look_up`."""
-        pace = self._start(budget, method="look_up")
         path = self._route.look_up_path.replace("{key}", quote(request_key, safe=""))
         try:
-            found = await pace.step(
-                self._client.get(path, cast_to=object, options={"timeout": self._connecting(pace)}),
-                limit=self._route.first_token,
-            )
-            answer = _found(found)
+            async with spend(budget, self._policy(_LOOK_UP)) as child:
+                options: RequestOptions = {"timeout": self._connecting(child)}
+                return _found(await self._client.get(path, cast_to=object, options=options))
         except NotFoundError:
-            pace.end_with(None)
             return NoAnswer()
         except Exception as error:
-            failure = failure_of(
-                error, provider=self.name, sent=True, first_token_seen=False, provider_request_id=""
-            )
-            pace.end_with(failure)
-            raise failure from error
-        pace.end_with(None)
-        return answer
+            raise failure_of(error, Answer(provider=self.name), sent=True) from error
 
     async def close(self, *, budget: Budget) -> None:
         """Closes all connections; gives up when the budget is over."""
@@ -109,15 +108,36 @@ class OpenAICompatible:
             async with asyncio.timeout(budget.remaining()):
                 await self._client.close()
 
-    def _start(self, budget: Budget, *, method: str) -> Pace:
+    def _policy(self, method: str) -> Policy:
         route = self._route
-        policy = Policy(dependency=route.name, method=method, limit=route.total, floor=route.floor)
-        try:
-            return Pace.start(budget, policy)
-        except BudgetTooLow as error:
-            raise ProviderError(Cause.BUDGET_TOO_LOW, provider=self.name, sent=False) from error
+        limit = route.total if method == _GENERATE else route.first_token
+        return Policy(dependency=route.name, method=method, limit=limit, floor=min(route.floor, limit))
 
-    async def _send(self, request: GenerationRequest, pace: Pace) -> AsyncStream[ChatCompletionChunk]:
+    def _chunks(
+        self, request: GenerationRequest, answer: Answer, sending: Sending, budget: Budget
+    ) -> AbstractAsyncContextManager[Chunks[Text]]:
+        async def send(child: Budget) -> AnswerSource:
+            try:
+                stream = await self._send(request, child)
+            except Exception as error:
+                raise failure_of(error, answer, sent=sending.begun) from error
+            return AnswerSource(stream, answer, sending, child)
+
+        return http_stream(
+            send,
+            close=AnswerSource.close,
+            budget=budget,
+            policy=self._policy(_GENERATE),
+            limits=HttpLimits(first_byte=self._route.first_token, between=self._route.between_tokens),
+        )
+
+    def _ending(self, error: BaseException, answer: Answer, sending: Sending) -> BaseException:
+        """The error itself, or what it means if it is this call's budget that speaks."""
+        if isinstance(error, BudgetError) and (error.dependency, error.method) == (self.name, _GENERATE):
+            return failure_of(error, answer, sent=sending.begun)
+        return error
+
+    async def _send(self, request: GenerationRequest, child: Budget) -> AsyncStream[ChatCompletionChunk]:
         messages: list[Any] = [{"role": m.role, "content": m.content} for m in request.messages]
         completion_tokens = self._route.token_limit_field is TokenLimitField.MAX_COMPLETION_TOKENS
         return await self._completions.create(
@@ -132,12 +152,12 @@ class OpenAICompatible:
             stream=True,
             stream_options={"include_usage": True},
             extra_headers={KEY_HEADER: request.request_key},
-            timeout=self._connecting(pace),
+            timeout=self._connecting(child),
         )
 
-    def _connecting(self, pace: Pace) -> httpx2.Timeout:
-        """Only the connection has a timeout of the library's: DNS and TCP, then TLS, get it once each."""
-        return httpx2.Timeout(None, connect=max(min(self._route.connect, pace.remaining), 0.001))
+    def _connecting(self, child: Budget) -> httpx2.Timeout:
+        """DNS and TCP get this once, TLS once more."""
+        return httpx2.Timeout(None, connect=max(min(self._route.connect, child.remaining()), 0.001))
 
 
 def _found(found: object) -> LookUp:

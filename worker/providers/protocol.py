@@ -115,8 +115,9 @@ class Provider(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[GenerationEvent]]:
         """Sends the request on entry; inside the block its answer is read, event by event.
 
-        Leaving the block closes the connection, in every ending. Entering and reading raise ProviderError;
-        the budget bounds both, and never interrupts the body of the block itself.
+        Leaving the block closes the connection, in every ending. What leaves it is ProviderError, unless the
+        body raised something of its own. The whole block is bounded by the budget and the route's total, so
+        keep out of it what must not be interrupted, such as storing the result.
         """
 
     async def look_up(self, request_key: str, *, budget: Budget) -> LookUp:

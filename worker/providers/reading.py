@@ -1,131 +1,107 @@
-"""One answer on its way: opened, read and closed, every wait under the limits of its pace."""
+"""One streamed answer: taken in chunk by chunk, handed on event by event.
+
+Both classes are iterators, not generators: there is nothing to leave open.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
-from budget.cancel import CancelWatch
-from budget.core import Budget
-from budget.outlast import outlast
-from worker.providers.answer import Answer
-from worker.providers.errors import ProviderError
 from worker.providers.failure import failure_of, request_id_of
-from worker.providers.spans import end_span, start_span
 from worker.providers.storable_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
     from openai import AsyncStream
     from openai.types.chat import ChatCompletionChunk
 
-    from worker.providers.pace import Pace
-    from worker.providers.protocol import GenerationEvent, GenerationRequest
-    from worker.providers.routes import ProviderRoute
+    from budget.core import Budget
+    from budget.http import Chunks
+    from worker.providers.answer import Answer
+    from worker.providers.protocol import Delta, GenerationEvent
     from worker.providers.sending import Sending
 
-CLOSE_LIMIT: Final = 1.0
-"""Seconds for closing a connection whose call has already ended."""
+USAGE_LIMIT: Final = 2.0
+"""Seconds that a whole answer waits for its usage report, at most half of what is left."""
 
-Result = TypeVar("Result")
+Text = tuple["Delta", ...]
 
 
-class Reading:
-    """The events of one answer; an iterator without a generator, so there is nothing to leave open."""
+class AnswerSource:
+    """The open stream of the SDK, read into an answer. Raises ProviderError.
+
+    Before the first text, chunks without text are passed over: they are no answer yet.
+    """
 
     def __init__(
-        self, route: ProviderRoute, request: GenerationRequest, pace: Pace, sending: Sending
+        self, stream: AsyncStream[ChatCompletionChunk], answer: Answer, sending: Sending, child: Budget
     ) -> None:
-        self._route = route
-        self._pace = pace
+        self._stream = stream
+        self._answer = answer
         self._sending = sending
-        self._answer = Answer(provider=route.name)
-        self._first_token_by = pace.now + route.first_token
-        self._first_token_seen = False
-        self._chunks: AsyncStream[ChatCompletionChunk] | None = None
-        self._events: deque[GenerationEvent] = deque()
-        self._ended = False
-        self._span = start_span(route, request)
+        self._child = child
+        answer.provider_request_id = storable(request_id_of(stream.response.headers))
 
-    async def open(self, sending: Coroutine[Any, Any, AsyncStream[ChatCompletionChunk]]) -> None:
-        """Sends the request and waits for the head of its response. Raises ProviderError."""
-        self._chunks = await self._step(sending)
-        self._answer.provider_request_id = storable(request_id_of(self._chunks.response.headers))
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Text:
+        while True:
+            text = await (self._take_usage() if self._answer.whole else self._take())
+            if text is None:
+                raise StopAsyncIteration
+            if self._answer.text_seen or self._answer.whole:
+                return text
+
+    async def close(self) -> None:
+        """Closes the response, and with it the connection if the answer has not ended."""
+        await self._stream.close()
+
+    async def _take(self) -> Text | None:
+        try:
+            return await self._take_chunk()
+        except Exception as error:
+            raise failure_of(error, self._answer, sent=self._sending.begun) from error
+
+    async def _take_usage(self) -> Text | None:
+        """Whatever goes wrong now, the answer itself has arrived."""
+        wait = min(USAGE_LIMIT, self._child.remaining() / 2)
+        try:
+            async with asyncio.timeout(max(wait, 0.001)):
+                return await self._take_chunk()
+        except Exception:  # noqa: BLE001 - see above; the usage stays unknown
+            return None
+
+    async def _take_chunk(self) -> Text | None:
+        chunk = await anext(self._stream, None)
+        return None if chunk is None else tuple(self._answer.read(chunk))
+
+
+class Events:
+    """The events of an answer, the last ones included. Raises its fault after them."""
+
+    def __init__(self, chunks: Chunks[Text], answer: Answer) -> None:
+        self._chunks = chunks
+        self._answer = answer
+        self._pending: deque[GenerationEvent] = deque()
+        self._ended = False
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> GenerationEvent:
-        while not self._events and not self._ended:
+        while not self._pending and not self._ended:
             await self._read_on()
-        if self._events:
-            return self._events.popleft()
+        if self._pending:
+            return self._pending.popleft()
         if fault := self._answer.fault():
             raise fault
         raise StopAsyncIteration
 
-    def end(self, error: BaseException | None) -> None:
-        """Writes down how the call ended: one line in the ledger, one span."""
-        self._pace.end_with(error)
-        answer = self._answer
-        end_span(
-            self._span,
-            error,
-            usage=answer.usage,
-            finish_reason=answer.finish_reason,
-            response_id=answer.provider_request_id,
-        )
-
-    async def close(self) -> None:
-        """Closes the response, through any cancel, which is raised when it is done."""
-        if self._chunks is None:
-            return
-        watch = CancelWatch.here()
-        closing = asyncio.create_task(self._chunks.close(), name="close the provider's response")
-        if not await outlast(closing, budget=Budget.for_work(CLOSE_LIMIT)):
-            closing.cancel()
-            await outlast(closing, budget=Budget.for_work(CLOSE_LIMIT))
-        if closing.done() and not closing.cancelled():
-            closing.exception()  # taken note of: a connection that is given up may fail as it likes
-        watch.raise_if_cancelled()
-
     async def _read_on(self) -> None:
         try:
-            more = await self._step(self._take_chunk())
-        except ProviderError:
-            if not self._answer.whole:
-                raise
-            more = False  # only a usage report was still to come
-        if not more:
+            self._pending.extend(await anext(self._chunks))
+        except StopAsyncIteration:
             self._ended = True
-            self._events.extend(self._answer.end())
-
-    async def _take_chunk(self) -> bool:
-        assert self._chunks is not None
-        chunk = await anext(self._chunks, None)
-        if chunk is None:
-            return False
-        for delta in self._answer.read(chunk):
-            self._first_token_seen = True
-            self._events.append(delta)
-        return True
-
-    async def _step(self, work: Coroutine[Any, Any, Result]) -> Result:
-        try:
-            return await self._pace.step(work, limit=self._silence_limit())
-        except Exception as error:
-            raise failure_of(
-                error,
-                provider=self._route.name,
-                sent=self._sending.begun,
-                first_token_seen=self._first_token_seen,
-                provider_request_id=self._answer.provider_request_id,
-            ) from error
-
-    def _silence_limit(self) -> float:
-        if self._first_token_seen:
-            return self._route.between_tokens
-        return self._first_token_by - self._pace.now
+            self._pending.extend(self._answer.end())

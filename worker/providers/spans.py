@@ -11,7 +11,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from worker.providers.errors import ProviderError
 
 if TYPE_CHECKING:
-    from jobs_store.rate_card import Usage
+    from worker.providers.answer import Answer
     from worker.providers.protocol import GenerationRequest
     from worker.providers.routes import ProviderRoute
 
@@ -34,17 +34,15 @@ def start_span(route: ProviderRoute, request: GenerationRequest) -> Span:
     return tracer.start_span(f"{_OPERATION} {request.model}", kind=SpanKind.CLIENT, attributes=attributes)
 
 
-def end_span(
-    span: Span, error: BaseException | None, *, usage: Usage | None, finish_reason: str, response_id: str
-) -> None:
+def end_span(span: Span, error: BaseException | None, answer: Answer) -> None:
     """Writes down how the call ended and ends the span."""
-    if usage is not None:
-        span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
-        span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
-    if finish_reason:
-        span.set_attribute("gen_ai.response.finish_reasons", [finish_reason])
-    if response_id:
-        span.set_attribute("gen_ai.response.id", response_id)
+    if answer.usage is not None:
+        span.set_attribute("gen_ai.usage.input_tokens", answer.usage.input_tokens)
+        span.set_attribute("gen_ai.usage.output_tokens", answer.usage.output_tokens)
+    if answer.finish_reason:
+        span.set_attribute("gen_ai.response.finish_reasons", [answer.finish_reason])
+    if answer.provider_request_id:
+        span.set_attribute("gen_ai.response.id", answer.provider_request_id)
     if error is not None:
         cause = error.cause.value if isinstance(error, ProviderError) else type(error).__name__
         span.set_attribute("error.type", cause)

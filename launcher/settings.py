@@ -1,0 +1,44 @@
+"""Settings of the launcher's own commands."""
+
+from typing import Final
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from launcher.components import REAL_MODEL
+from servicekit.settings import Settings
+
+DEFAULT_PROMPT: Final = "Explain in a few sentences why the sky is blue."
+
+
+class DatabaseSettings(Settings):
+    """Which Postgres: the embedded one when unset."""
+
+    database_url: str | None = Field(default=None, validation_alias="DATABASE_URL")
+
+
+class UpSettings(DatabaseSettings):
+    """Where `make up` serves. Port 0 takes a free one."""
+
+    model_config = SettingsConfigDict(env_prefix="HOURGLASS_")
+
+    jobs_listen: str = "127.0.0.1:50051"
+    pricing_listen: str = "127.0.0.1:50052"
+    worker_listen: str = "127.0.0.1:50053"
+
+
+class DemoSettings(DatabaseSettings):
+    """What `make demo` asks, and whom. Empty means the default, as make exports unset variables so."""
+
+    prompt: str = Field(default="", validation_alias="PROMPT")
+    model: str = Field(default="", validation_alias="MODEL")
+
+    @property
+    def chosen_prompt(self) -> str:
+        """The prompt to send."""
+        return self.prompt or DEFAULT_PROMPT
+
+    @property
+    def chosen_model(self) -> str:
+        """The model to ask."""
+        return self.model or REAL_MODEL

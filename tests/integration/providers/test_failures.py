@@ -192,6 +192,23 @@ async def test_an_answer_that_the_connection_outlived_is_whole(route: ProviderRo
     assert heard.finished is not None
 
 
+async def test_a_whole_answer_does_not_wait_long_for_its_usage(route: ProviderRoute) -> None:
+    body = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n'
+    async with _speaking(body, more_promised=True, then_silent=True) as url:
+        provider = OpenAICompatible(route.model_copy(update={"base_url": url, "between_tokens": 30.0}))
+        heard = await read(provider, request("simulated"), budget=Budget.for_work(0.6))
+        await provider.close(budget=Budget.for_work(5.0))
+    assert (heard.text, heard.usage) == ("a", None)
+    assert heard.finished is not None
+
+
+async def test_a_request_that_cannot_be_written_is_never_sent(provider: OpenAICompatible) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await read(provider, request("simulated", prompt="\ud800"))
+    error = caught.value
+    assert (error.error_class, error.cause, error.sent) == (PERMANENT, Cause.REQUEST_UNSENDABLE, False)
+
+
 async def test_an_answer_that_was_kept_can_be_looked_up_after_a_reset(provider: OpenAICompatible) -> None:
     asked = request("simulated-reset-mid:kept=1,tokens=12,tps=0")
     with pytest.raises(ProviderError):
@@ -213,8 +230,10 @@ async def _failure_at(route: ProviderRoute, base_url: str) -> ProviderError:
 
 
 @asynccontextmanager
-async def _speaking(body: bytes, *, more_promised: bool = False) -> AsyncIterator[str]:
-    """A server that answers every request with this event stream, and then closes the connection."""
+async def _speaking(
+    body: bytes, *, more_promised: bool = False, then_silent: bool = False
+) -> AsyncIterator[str]:
+    """A server that answers every request with this event stream, and then closes the connection or waits."""
     length = len(body) + (100 if more_promised else 0)
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n"
 
@@ -222,6 +241,8 @@ async def _speaking(body: bytes, *, more_promised: bool = False) -> AsyncIterato
         await reader.readuntil(b"\r\n\r\n")
         writer.write(head.encode() + body)
         await writer.drain()
+        if then_silent:
+            await reader.read()  # until the client leaves: its body and then the end
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:

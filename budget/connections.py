@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import asyncpg
 
 from budget.core import Budget
-from budget.errors import DatabaseTimeout, DependencyTimeout, PoolTimeout
+from budget.errors import DatabaseTimeout, DatabaseUnavailable, DependencyTimeout, PoolTimeout
 from budget.gate import Gate
 from budget.policy import Policy
 from budget.postgres_errors import DRIVER_ERRORS, typed_error
@@ -74,6 +74,8 @@ class Connections:
         self.lost = 0
         """How many connections ended, for whatever reason, since the start."""
         self._limits = limits
+        self.opened = False
+        """False until `open` has succeeded: nothing is lent before."""
         self._pool: asyncpg.Pool[asyncpg.Record]
         self._cleaning: set[asyncio.Task[None]] = set()
 
@@ -94,6 +96,7 @@ class Connections:
         except BaseException:
             self._pool.terminate()
             raise
+        self.opened = True
 
     async def _count_its_end(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         connection.add_termination_listener(self._lose)
@@ -119,6 +122,8 @@ class Connections:
     async def close(self, budget: Budget) -> None:
         """Waits for what is lent and for clean-ups, then closes; ends all connections when `budget` is
         over."""
+        if not self.opened:
+            return
         try:
             async with asyncio.timeout(max(budget.remaining(), 1e-6)):
                 if self._cleaning:
@@ -128,6 +133,8 @@ class Connections:
             self._pool.terminate()
 
     async def _take(self, child: Budget, policy: Policy) -> Lent:
+        if not self.opened:
+            raise DatabaseUnavailable(dependency=policy.dependency, method=policy.method)
         await self.gate.enter(child)
         try:
             return Lent(connection=await self._pool.acquire())

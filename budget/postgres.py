@@ -32,10 +32,26 @@ class Database:
     (time), DatabaseUnavailable, DatabaseConflict (try the whole again), ConstraintViolation.
     """
 
-    def __init__(self, connections: Connections, *, limits: DatabaseLimits, tenant_setting: str) -> None:
-        self._connections = connections
-        self._limits = limits
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        size: int,
+        application_name: str,
+        limits: DatabaseLimits | None = None,
+        tenant_setting: str = "hourglass.tenants",
+        statement_cache_size: int = 100,
+    ) -> None:
+        """Not connected yet: until `connect` has succeeded every call raises DatabaseUnavailable.
+
+        statement_cache_size: prepared statements kept for each connection; 0 for a PgBouncer before 1.21.
+        """
+        self._dsn = dsn
+        self._limits = limits or DatabaseLimits()
+        self._connections = Connections(size=size, limits=self._limits)
         self._tenant_setting = tenant_setting
+        self._statement_cache_size = statement_cache_size
+        self._settings = {"application_name": application_name}
 
     @classmethod
     async def open(
@@ -49,22 +65,35 @@ class Database:
         tenant_setting: str = "hourglass.tenants",
         statement_cache_size: int = 100,
     ) -> Self:
-        """Connects `size` times; BudgetExhausted or DatabaseUnavailable when that cannot be done within
-        `budget`.
+        """A connected one; see `__init__` and `connect`."""
+        database = cls(
+            dsn,
+            size=size,
+            application_name=application_name,
+            limits=limits,
+            tenant_setting=tenant_setting,
+            statement_cache_size=statement_cache_size,
+        )
+        await database.connect(budget)
+        return database
 
-        statement_cache_size: prepared statements kept for each connection; 0 for a PgBouncer before 1.21.
-        """
-        limits = limits or DatabaseLimits()
-        connections = Connections(size=size, limits=limits)
-        settings = {"application_name": application_name}
+    async def connect(self, budget: Budget) -> None:
+        """Connects as often as its size says; BudgetExhausted or DatabaseUnavailable when that cannot be done
+        within `budget`, and it may be tried again."""
         async with spend(budget, CONNECT):
             try:
-                await connections.open(
-                    dsn, statement_cache_size=statement_cache_size, server_settings=settings
+                await self._connections.open(
+                    self._dsn,
+                    statement_cache_size=self._statement_cache_size,
+                    server_settings=self._settings,
                 )
             except DRIVER_ERRORS as error:
                 raise typed_error(error, CONNECT) or error from error
-        return cls(connections, limits=limits, tenant_setting=tenant_setting)
+
+    @property
+    def connected(self) -> bool:
+        """True once `connect` has succeeded; it says nothing about the server's health since."""
+        return self._connections.opened
 
     async def close(self, budget: Budget) -> None:
         """Waits for what is in use, at most until `budget` is over, then ends every connection."""

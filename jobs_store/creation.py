@@ -27,6 +27,15 @@ class KnownKey:
     expire_time: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """When a job was made, when it may be claimed, and until when its key is remembered."""
+
+    create_time: datetime
+    ready_time: datetime
+    key_expire_time: datetime
+
+
 class KeyTaken(Exception):
     """Another create took the idempotency key first; look it up."""
 
@@ -45,8 +54,8 @@ class JobCreation:
             row = await transaction.fetchrow(statement("find_idempotency_key"), tenant, digest)
         return None if row is None else KnownKey(**dict(row))
 
-    async def create(self, job: NewJob, *, budget: Budget) -> datetime:
-        """Make the job, or nothing; answer until when its key is remembered.
+    async def create(self, job: NewJob, *, budget: Budget) -> Created:
+        """Make the job, or nothing.
 
         Raises:
             KeyTaken: another create has used the key.
@@ -59,9 +68,11 @@ class JobCreation:
             row = await transaction.fetchrow(statement("create_job"), dump(job.to_json()))
             assert row is not None, "create_job answers one row"
             _refuse_what_did_not_happen(job, row)
-        expire_time = row["key_expire_time"]
-        assert isinstance(expire_time, datetime)
-        return expire_time
+        return Created(
+            create_time=row["create_time"],
+            ready_time=row["ready_time"],
+            key_expire_time=row["key_expire_time"],
+        )
 
 
 def _refuse_what_did_not_happen(job: NewJob, row: Record) -> None:

@@ -36,9 +36,9 @@ WITH request AS MATERIALIZED (
     WHERE r.quote_id IS NULL OR EXISTS (SELECT FROM used_quote)
 ), job AS (
     INSERT INTO hourglass.jobs
-        (tenant_id, id, lane, spec_version, priority, state, state_cause, epoch, update_time, ready_time, claim_order,
+        (tenant_id, id, lane, spec_version, priority, state, state_cause, epoch, last_sequence, update_time, ready_time, claim_order,
          queue_start_time, queue_deadline)
-    SELECT tenant_id, id, lane, spec_version, priority, 'QUEUED', 'CREATED', 1, now, ready_time,
+    SELECT tenant_id, id, lane, spec_version, priority, 'QUEUED', 'CREATED', 1, (1::bigint << 32) + 1, now, ready_time,
            ready_time - make_interval(mins => priority), ready_time, ready_time + make_interval(secs => queue_timeout)
     FROM timed
     RETURNING tenant_id, id
@@ -86,5 +86,7 @@ SELECT
     EXISTS (SELECT FROM queued) AS queue_had_room,
     EXISTS (SELECT FROM funds) AS funds_sufficed,
     (SELECT f.available FROM hourglass.tenant_funds f WHERE f.tenant_id = r.tenant_id) AS available_before,
+    r.now AS create_time,
+    (SELECT ready_time FROM timed) AS ready_time,
     (SELECT expire_time FROM taken_key) AS key_expire_time
 FROM request r

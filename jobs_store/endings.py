@@ -6,6 +6,7 @@ lock) and by callers who cancel or decide (under the lock that they hold).
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
@@ -133,11 +134,16 @@ class Return:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What an ending came to. `last_sequence` is that of its last event; `captured` in dollars."""
+    """What an ending came to. `last_sequence` is that of its last event; `captured` in dollars.
+
+    time: of those of its events that had none. ready_time: when a QUEUED job may be claimed.
+    """
 
     verdict: Verdict
+    time: datetime | None = None
     last_sequence: Sequence | None = None
     captured: Decimal = Decimal(0)
+    ready_time: datetime | None = None
 
 
 class Executor(Protocol):
@@ -152,7 +158,10 @@ async def finish_jobs(executor: Executor, endings: Many[Finish]) -> list[Ended]:
     rows = await executor.fetch(statement("finish_jobs"), _rows(endings))
     return [
         Ended(
-            verdict=Verdict(row["verdict"]), last_sequence=row["last_sequence"], captured=row["captured"]
+            verdict=Verdict(row["verdict"]),
+            time=row["end_time"],
+            last_sequence=row["last_sequence"],
+            captured=row["captured"],
         )
         for row in rows
     ]
@@ -161,7 +170,15 @@ async def finish_jobs(executor: Executor, endings: Many[Finish]) -> list[Ended]:
 async def requeue_jobs(executor: Executor, endings: Many[Return]) -> list[Ended]:
     """End attempts whose jobs go on; answers what each came to, in order."""
     rows = await executor.fetch(statement("requeue_jobs"), _rows(endings))
-    return [Ended(verdict=Verdict(row["verdict"]), last_sequence=row["last_sequence"]) for row in rows]
+    return [
+        Ended(
+            verdict=Verdict(row["verdict"]),
+            time=row["end_time"],
+            last_sequence=row["last_sequence"],
+            ready_time=row["ready_time"],
+        )
+        for row in rows
+    ]
 
 
 def _rows(endings: Many[Finish | Return]) -> str:

@@ -214,7 +214,7 @@ class JobReader:
         return Position(
             state=JobState(row["state"]),
             epoch=row["epoch"],
-            last_sequence=Sequence(row["last_sequence"] or 0),
+            last_sequence=Sequence(row["last_sequence"]),
             worker_address=row["worker_address"],
         )
 

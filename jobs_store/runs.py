@@ -84,10 +84,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What a start step came to."""
+    """What a start step came to; the time is that of the first one that was OK."""
 
     verdict: Verdict
-    send_time: datetime
+    send_time: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +97,15 @@ class Held:
     tenant: TenantId
     job_id: JobId
     token: RunToken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequest:
+    """A user's wish to cancel, as it stands in the row."""
+
+    time: datetime
+    principal: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +131,10 @@ class RunStore:
     async def register_lanes(self, lanes: Many[str], *, budget: Budget) -> None:
         """Make the lanes known that this worker serves."""
         await self._fetch("register_lanes", list(lanes), budget=budget)
+
+    async def waiting_lanes(self, *, budget: Budget) -> list[str]:
+        """The lanes in which jobs wait."""
+        return [row["lane"] for row in await self._fetch("find_waiting_lanes", budget=budget)]
 
     async def claim(self, request: ClaimRequest, *, budget: Budget) -> list[Claimed]:
         """Take up to `request.slots` ready jobs, fairly across tenants and within every limit."""
@@ -201,6 +214,17 @@ class RunStore:
         )
         return AttemptOutcome(rows[0]["outcome"]) if rows else None
 
+    async def cancel_request(self, run: Held, *, budget: Budget) -> CancelRequest | None:
+        """The wish to cancel this run's job, None when there is none or the run has lost its lease."""
+        rows = await self._fetch("read_cancel_request", run.tenant, run.job_id, run.token, budget=budget)
+        if not rows:
+            return None
+        return CancelRequest(
+            time=rows[0]["cancel_request_time"],
+            principal=rows[0]["cancel_principal"],
+            reason=rows[0]["cancel_reason"] or "",
+        )
+
     async def _confirm(self, runs: Many[Held], *, budget: Budget) -> list[Verdict]:
         rows = await self._fetch("confirm_tokens", *_columns(runs), budget=budget)
         return [Verdict(row["verdict"]) for row in rows]
@@ -256,6 +280,7 @@ def tally_of(row: Record) -> Tally:
         crash_count=row["crash_count"],
         known_cost=Decimal(row["known_cost"]),
         unknown_cost=Decimal(row["unknown_cost"]),
+        attempt_number=row["attempt_number"],
     )
 
 

@@ -51,11 +51,11 @@ WITH RECURSIVE clock AS MATERIALIZED (
     JOIN open_lanes l USING (lane)
     JOIN open_tenants t USING (tenant_id)
 ), candidates AS MATERIALIZED (
-    SELECT s.lane, s.tenant_id, s.tenant_room, s.lane_room, c.id, c.claim_order
+    SELECT s.lane, s.tenant_id, s.tenant_room, s.lane_room, c.id, c.claim_order, c.last_sequence
     FROM shares s
     CROSS JOIN clock
     CROSS JOIN LATERAL (
-        SELECT j.id, j.claim_order FROM hourglass.jobs j
+        SELECT j.id, j.claim_order, j.last_sequence FROM hourglass.jobs j
         WHERE j.state = 'QUEUED' AND j.lane = s.lane AND j.tenant_id = s.tenant_id
           AND j.ready_time <= clock.now AND j.spec_version <= $2
         ORDER BY j.claim_order, j.id
@@ -68,16 +68,19 @@ WITH RECURSIVE clock AS MATERIALIZED (
     SELECT *, row_number() OVER (PARTITION BY lane ORDER BY turn, claim_order, id) AS lane_turn
     FROM within_tenant WHERE turn <= tenant_room
 ), chosen AS MATERIALIZED (
-    SELECT tenant_id, id FROM within_lane WHERE lane_turn <= lane_room ORDER BY turn, claim_order, id LIMIT $3
+    SELECT tenant_id, id, last_sequence FROM within_lane WHERE lane_turn <= lane_room
+    ORDER BY turn, claim_order, id LIMIT $3
+), moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS now FROM (SELECT count(*) AS chosen FROM chosen) AS after_the_locks
 ), claimed AS (
     UPDATE hourglass.jobs j
-    SET state = 'RUNNING', state_cause = 'CLAIMED', epoch = j.epoch + 1, update_time = clock.now,
-        run_token = gen_random_uuid(), worker_id = $4, worker_address = $5, claim_time = clock.now,
-        lease_until = clock.now + make_interval(secs => $6), attempt_number = j.attempt_number + 1
-    FROM chosen c CROSS JOIN clock
+    SET state = 'RUNNING', state_cause = 'CLAIMED', epoch = j.epoch + 1,
+        last_sequence = ((j.epoch + 1) << 32) + 2, update_time = moment.now, run_token = gen_random_uuid(),
+        worker_id = $4, worker_address = $5, claim_time = moment.now, lease_until = moment.now + make_interval(secs => $6), attempt_number = j.attempt_number + 1
+    FROM chosen c CROSS JOIN moment
     WHERE j.tenant_id = c.tenant_id AND j.id = c.id
     RETURNING j.tenant_id, j.id, j.lane, j.epoch, j.run_token, j.attempt_number, j.counted_attempts, j.crash_count,
-              j.known_cost, j.unknown_cost, j.claim_time
+              j.known_cost, j.unknown_cost, j.claim_time, c.last_sequence
 ), lane_count AS (
     UPDATE hourglass.lanes l SET running = l.running + n.claimed
     FROM (SELECT lane, count(*) AS claimed FROM claimed GROUP BY lane) n
@@ -86,30 +89,21 @@ WITH RECURSIVE clock AS MATERIALIZED (
     UPDATE hourglass.tenant_limits t SET running = t.running + n.claimed, queued = t.queued - n.claimed
     FROM (SELECT tenant_id, count(*) AS claimed FROM claimed GROUP BY tenant_id) n
     WHERE t.tenant_id = n.tenant_id
-), durable AS MATERIALIZED (
-    SELECT c.tenant_id, c.id, last.sequence AS last_sequence
-    FROM claimed c
-    CROSS JOIN LATERAL (
-        SELECT coalesce(max(e.sequence), 0) AS sequence FROM hourglass.job_events e
-        WHERE e.tenant_id = c.tenant_id AND e.job_id = c.id
-    ) last
 ), events AS (
     INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, attributes)
-    SELECT c.tenant_id, c.id, (c.epoch << 32) + e.n, e.kind, c.claim_time, c.attempt_number, e.attributes
+    SELECT c.tenant_id, c.id, (c.epoch << 32) + e.n, e.kind, c.claim_time, e.attempt_number, e.attributes
     FROM claimed c
-    JOIN durable d ON d.tenant_id = c.tenant_id AND d.id = c.id
     CROSS JOIN LATERAL (VALUES
-        (1, 'STATE_CHANGED', jsonb_build_object('state', 'RUNNING', 'cause', 'CLAIMED',
-                                                'last_durable_sequence', d.last_sequence)),
-        (2, 'ATTEMPT_STARTED', jsonb_build_object('worker_id', $4::text))
-    ) AS e (n, kind, attributes)
+        (1, 'STATE_CHANGED', 0, jsonb_build_object('state', 'RUNNING', 'cause', 'CLAIMED',
+                                                   'last_durable_sequence', c.last_sequence)),
+        (2, 'ATTEMPT_STARTED', c.attempt_number, jsonb_build_object('worker_id', $4::text))
+    ) AS e (n, kind, attempt_number, attributes)
 )
 SELECT c.tenant_id, c.id, c.lane, c.epoch, c.run_token, c.attempt_number, c.counted_attempts, c.crash_count,
-       c.known_cost, c.unknown_cost, c.claim_time, d.last_sequence,
+       c.known_cost, c.unknown_cost, c.claim_time, c.last_sequence,
        f.principal, f.model, f.provider, f.traceparent, f.tracestate, f.create_time, f.max_output_tokens,
        f.attempt_timeout, f.max_attempts, f.unknown_outcome_policy, f.rate_card, f.provider_rate_card,
        f.input_token_bound, f.input_token_estimate, f.attempt_worst_case, f.provider_cost_limit, p.messages, p.sampling
 FROM claimed c
-JOIN durable d ON d.tenant_id = c.tenant_id AND d.id = c.id
 JOIN hourglass.job_facts f ON f.tenant_id = c.tenant_id AND f.id = c.id
 JOIN hourglass.job_payloads p ON p.tenant_id = c.tenant_id AND p.id = c.id

@@ -2,16 +2,17 @@
 -- takeover, so the money of a job is settled in one place, once, in the transaction that ends it. Fenced by the token as
 -- the ender knows it (none for a QUEUED job). What an ender without a token of its own decided on old facts is checked
 -- again under the lock (due). Once a cancel is in the row nothing but CANCELLED is taken.
--- Locks, each in (tenant_id, id) order: jobs, reservations, lanes, tenant limits, tenant funds.
+-- A run whose job was put on HOLD meanwhile may still end it: the job passes through RUNNING then.
+-- Locks, each in order: jobs, attempts, reservations, lanes, tenant limits, tenant funds. What a wait for a job's lock may
+-- have changed is read from the locked row, never from other tables: the statement's snapshot is older than the lock.
 WITH input AS MATERIALIZED (
-    SELECT r.*, clock_timestamp() AS now
-    FROM jsonb_to_recordset($1) AS r (
+    SELECT * FROM jsonb_to_recordset($1) AS r (
         ordinal integer, tenant_id text, id uuid, run_token uuid, by_run boolean, due text, was_sent boolean,
         first_event integer, state text, state_cause text, charge numeric, cancel_principal text, cancel_reason text,
         attempt jsonb, result jsonb, events jsonb
     )
 ), fenced AS MATERIALIZED (
-    SELECT r.*, j.state AS prior_state, j.epoch AS prior_epoch, j.attempt_number AS current_attempt, j.lane,
+    SELECT r.*, j.state AS prior_state, j.epoch AS prior_epoch, j.last_sequence, j.attempt_number, j.lane,
            j.spec_version, j.priority, j.ready_time, j.worker_id, j.claim_time, j.send_time, j.lease_until, j.hold_until,
            j.queue_deadline, j.counted_attempts, j.reservation_number,
            j.cancel_request_time, j.cancel_principal AS asked_by, j.cancel_reason AS asked_why
@@ -20,25 +21,24 @@ WITH input AS MATERIALIZED (
     WHERE j.run_token IS NOT DISTINCT FROM r.run_token
     ORDER BY j.tenant_id, j.id
     FOR NO KEY UPDATE OF j
+), timed AS MATERIALIZED (
+    SELECT f.*, clock_timestamp() AS now, f.prior_state = 'HELD' AND f.by_run AS came_late FROM fenced f
 ), judged AS MATERIALIZED (
-    SELECT f.*,
-           CASE WHEN CASE f.due WHEN 'LEASE' THEN f.lease_until IS NULL OR f.lease_until > f.now
-                                                  OR (f.send_time IS NOT NULL) <> f.was_sent
-                                WHEN 'QUEUE' THEN f.prior_state <> 'QUEUED' OR f.queue_deadline > f.now
-                                WHEN 'HOLD' THEN f.hold_until IS NULL OR f.hold_until > f.now
+    SELECT t.*,
+           CASE WHEN CASE t.due WHEN 'LEASE' THEN t.lease_until IS NULL OR t.lease_until > t.now
+                                                  OR (t.send_time IS NOT NULL) <> t.was_sent
+                                WHEN 'QUEUE' THEN t.prior_state <> 'QUEUED' OR t.queue_deadline > t.now
+                                WHEN 'HOLD' THEN t.hold_until IS NULL OR t.hold_until > t.now
                                 ELSE false END THEN 'NOT_DUE'
-                WHEN f.cancel_request_time IS NOT NULL AND f.state <> 'CANCELLED' THEN 'CANCEL_REQUESTED'
+                WHEN t.cancel_request_time IS NOT NULL AND t.state <> 'CANCELLED' THEN 'CANCEL_REQUESTED'
                 ELSE 'OK' END AS verdict,
-           f.prior_state = 'RUNNING' AND f.attempt IS NOT NULL AS attempt_ends,
-           f.prior_state = 'HELD' AND f.by_run AS came_late,
-           CASE WHEN f.by_run AND f.prior_state = 'RUNNING' THEN f.prior_epoch ELSE f.prior_epoch + 1 END AS epoch,
-           CASE WHEN f.by_run AND f.prior_state = 'RUNNING' THEN f.first_event WHEN f.by_run THEN 2 ELSE 1 END AS base
-    FROM fenced f
+           t.prior_epoch + CASE WHEN t.by_run AND NOT t.came_late THEN 0 ELSE 1 END AS epoch,
+           CASE WHEN t.came_late THEN 2 WHEN t.by_run THEN t.first_event ELSE 1 END AS base
+    FROM timed t
 ), ending AS MATERIALIZED (
-    SELECT j.*, a.outcome, a.cause, a.error_class, a.error_message, a.provider_request_id, a.counted, a.first_token_time,
-           a.input_tokens, a.cached_input_tokens, a.output_tokens, a.cost, a.cost_basis, a.worst_case,
-           (SELECT coalesce(max(e.sequence), 0) FROM hourglass.job_events e
-            WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id) AS last_sequence
+    SELECT j.*, (j.epoch << 32) + j.base + jsonb_array_length(j.events) - 1 AS end_sequence,
+           a.outcome, a.cause, a.error_class, a.error_message, a.provider_request_id, a.counted, a.first_token_time,
+           a.input_tokens, a.cached_input_tokens, a.output_tokens, a.cost, a.cost_basis, a.worst_case
     FROM judged j
     CROSS JOIN LATERAL jsonb_to_record(coalesce(j.attempt, '{}')) AS a (
         outcome text, cause text, error_class text, error_message text, provider_request_id text, counted boolean,
@@ -48,32 +48,33 @@ WITH input AS MATERIALIZED (
     WHERE j.verdict = 'OK'
 ), removed AS (
     DELETE FROM hourglass.jobs j USING ending e WHERE j.tenant_id = e.tenant_id AND j.id = e.id
-), late_attempt AS (
-    UPDATE hourglass.attempts t
-    SET end_time = e.now, outcome = e.outcome, cause = e.cause, error_class = e.error_class,
-        error_message = e.error_message, provider_request_id = e.provider_request_id,
-        first_token_time = e.first_token_time, input_tokens = e.input_tokens,
-        cached_input_tokens = e.cached_input_tokens, output_tokens = e.output_tokens, cost = e.cost,
-        cost_basis = e.cost_basis, worst_case = e.worst_case
-    FROM ending e
-    WHERE e.came_late AND t.tenant_id = e.tenant_id AND t.job_id = e.id AND t.number = e.current_attempt
-      AND t.run_token = e.run_token
 ), ended_attempt AS (
-    INSERT INTO hourglass.attempts
+    -- A late outcome finds the row that was written when its job was held; the conflict shows it whatever the snapshot.
+    INSERT INTO hourglass.attempts AS t
         (tenant_id, job_id, number, run_token, worker_id, claim_time, send_time, first_token_time, end_time, outcome,
          cause, error_class, error_message, provider_request_id, counted, input_tokens, cached_input_tokens,
          output_tokens, cost, cost_basis, worst_case)
-    SELECT tenant_id, id, current_attempt, run_token, worker_id, claim_time,
+    SELECT tenant_id, id, attempt_number, run_token, coalesce(worker_id, ''), coalesce(claim_time, now),
            CASE WHEN outcome <> 'NOT_SENT' THEN send_time END, first_token_time, now, outcome, cause, error_class,
            error_message, provider_request_id, counted, input_tokens, cached_input_tokens, output_tokens, cost,
            cost_basis, worst_case
-    FROM ending WHERE attempt_ends
+    FROM ending WHERE attempt IS NOT NULL
+    ON CONFLICT (tenant_id, job_id, number) DO UPDATE
+        SET first_token_time = excluded.first_token_time, end_time = excluded.end_time, outcome = excluded.outcome,
+            cause = excluded.cause, error_class = excluded.error_class, error_message = excluded.error_message,
+            provider_request_id = excluded.provider_request_id, counted = excluded.counted,
+            input_tokens = excluded.input_tokens, cached_input_tokens = excluded.cached_input_tokens,
+            output_tokens = excluded.output_tokens, cost = excluded.cost, cost_basis = excluded.cost_basis,
+            worst_case = excluded.worst_case
+        WHERE t.run_token = excluded.run_token
 ), finished AS (
     INSERT INTO hourglass.finished_jobs
-        (tenant_id, id, lane, spec_version, priority, state, state_cause, epoch, end_time, ready_time, attempt_number,
-         counted_attempts, reservation_number, cancel_request_time, cancel_principal, cancel_reason)
-    SELECT e.tenant_id, e.id, e.lane, e.spec_version, e.priority, e.state, e.state_cause, e.epoch, e.now, e.ready_time,
-           e.current_attempt, e.counted_attempts + CASE WHEN e.attempt_ends AND e.counted THEN 1 ELSE 0 END,
+        (tenant_id, id, lane, spec_version, priority, state, state_cause, epoch, last_sequence, end_time, ready_time,
+         attempt_number, counted_attempts, reservation_number, cancel_request_time, cancel_principal, cancel_reason)
+    SELECT e.tenant_id, e.id, e.lane, e.spec_version, e.priority, e.state, e.state_cause, e.epoch, e.end_sequence, e.now,
+           e.ready_time, e.attempt_number,
+           e.counted_attempts + CASE WHEN e.prior_state = 'RUNNING' AND e.counted THEN 1
+                                     WHEN e.came_late AND NOT e.counted THEN -1 ELSE 0 END,
            e.reservation_number,
            CASE WHEN e.state = 'CANCELLED' THEN coalesce(e.cancel_request_time, e.now) END,
            CASE WHEN e.state = 'CANCELLED' THEN coalesce(e.asked_by, e.cancel_principal) END,
@@ -83,7 +84,7 @@ WITH input AS MATERIALIZED (
     INSERT INTO hourglass.job_results
         (tenant_id, id, attempt_number, accept_time, finish_reason, provider_model, input_tokens, cached_input_tokens,
          output_tokens, text)
-    SELECT e.tenant_id, e.id, e.current_attempt, e.now, a.finish_reason, a.provider_model, e.input_tokens,
+    SELECT e.tenant_id, e.id, e.attempt_number, e.now, a.finish_reason, a.provider_model, e.input_tokens,
            e.cached_input_tokens, e.output_tokens, a.text
     FROM ending e
     CROSS JOIN LATERAL jsonb_to_record(e.result) AS a (finish_reason text, provider_model text, text text)
@@ -102,7 +103,7 @@ WITH input AS MATERIALIZED (
     INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, text, attributes)
     SELECT e.tenant_id, e.id, (e.epoch << 32) + e.base + v.position - 1, v.event ->> 'kind',
            coalesce((v.event ->> 'time')::timestamptz, e.now),
-           CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN 0 ELSE e.current_attempt END, v.event ->> 'text',
+           CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN 0 ELSE e.attempt_number END, v.event ->> 'text',
            (v.event -> 'attributes')
                || CASE WHEN e.base + v.position = 2 THEN jsonb_build_object('last_durable_sequence', e.last_sequence)
                        ELSE '{}' END
@@ -152,8 +153,10 @@ WITH input AS MATERIALIZED (
     FROM locked_funds n WHERE f.tenant_id = n.tenant_id
 )
 SELECT r.ordinal, coalesce(j.verdict, 'LEASE_LOST') AS verdict, coalesce(s.captured, 0) AS captured,
-       s.job_id IS NOT NULL AS settled, (j.epoch << 32) + j.base + jsonb_array_length(r.events) - 1 AS last_sequence
+       s.job_id IS NOT NULL AS settled, e.end_sequence AS last_sequence,
+       e.now AS end_time
 FROM input r
 LEFT JOIN judged j ON j.ordinal = r.ordinal
+LEFT JOIN ending e ON e.ordinal = r.ordinal
 LEFT JOIN settled s ON s.tenant_id = r.tenant_id AND s.job_id = r.id
 ORDER BY r.ordinal

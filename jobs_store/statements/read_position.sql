@@ -1,7 +1,7 @@
 -- Where a job stands, for whoever waits for it or watches it: its state, its epoch, its last durable event, and the worker
 -- that runs it.
 SELECT coalesce(j.state, d.state) AS state, coalesce(j.epoch, d.epoch) AS epoch, j.worker_address,
-       (SELECT max(e.sequence) FROM hourglass.job_events e WHERE e.tenant_id = k.tenant_id AND e.job_id = k.id) AS last_sequence
+       coalesce(j.last_sequence, d.last_sequence) AS last_sequence
 FROM (SELECT $1::text AS tenant_id, $2::uuid AS id) k
 LEFT JOIN hourglass.jobs j ON j.tenant_id = k.tenant_id AND j.id = k.id
 LEFT JOIN hourglass.finished_jobs d ON d.tenant_id = k.tenant_id AND d.id = k.id

@@ -1,37 +1,39 @@
 -- Ends attempts whose job goes on: back to the queue, or HELD until somebody decides. Fenced by the token; a HELD row
 -- keeps it. Refused once a cancel is in the row. What an ender without a token of its own decided on old facts is checked
--- again under the lock (due). Money stays reserved. Locks, each in order: jobs, lanes, tenant limits.
+-- again under the lock (due). A run whose job was put on HOLD meanwhile may still say what came of its attempt: the job
+-- passes through RUNNING then, and an outcome that is still unknown changes nothing. Money stays reserved.
+-- Locks, each in order: jobs, attempts, lanes, tenant limits. What a wait for a job's lock may have changed is read from
+-- the locked row, never from other tables: the statement's snapshot is older than the lock.
 WITH input AS MATERIALIZED (
-    SELECT r.*, clock_timestamp() AS now
-    FROM jsonb_to_recordset($1) AS r (
+    SELECT * FROM jsonb_to_recordset($1) AS r (
         ordinal integer, tenant_id text, id uuid, run_token uuid, by_run boolean, due text, was_sent boolean,
         first_event integer, state text, state_cause text, delay double precision, crashed boolean, attempt jsonb,
         events jsonb
     )
 ), fenced AS MATERIALIZED (
-    SELECT r.*, j.state AS prior_state, j.epoch AS prior_epoch, j.attempt_number AS current_attempt, j.lane, j.worker_id,
+    SELECT r.*, j.state AS prior_state, j.epoch AS prior_epoch, j.last_sequence, j.attempt_number, j.lane, j.worker_id,
            j.claim_time, j.send_time, j.lease_until, j.cancel_request_time
     FROM input r
     JOIN hourglass.jobs j ON j.tenant_id = r.tenant_id AND j.id = r.id
     WHERE j.run_token = r.run_token
     ORDER BY j.tenant_id, j.id
     FOR NO KEY UPDATE OF j
+), timed AS MATERIALIZED (
+    SELECT f.*, clock_timestamp() AS now, f.prior_state = 'HELD' AND f.by_run AS came_late FROM fenced f
 ), judged AS MATERIALIZED (
-    SELECT f.*,
-           CASE WHEN CASE f.due WHEN 'LEASE' THEN f.lease_until IS NULL OR f.lease_until > f.now
-                                                  OR (f.send_time IS NOT NULL) <> f.was_sent
-                                ELSE false END THEN 'NOT_DUE'
-                WHEN f.cancel_request_time IS NOT NULL THEN 'CANCEL_REQUESTED'
+    SELECT t.*,
+           CASE WHEN t.due = 'LEASE' AND (t.lease_until IS NULL OR t.lease_until > t.now
+                                          OR (t.send_time IS NOT NULL) <> t.was_sent) THEN 'NOT_DUE'
+                WHEN t.cancel_request_time IS NOT NULL THEN 'CANCEL_REQUESTED'
+                WHEN t.came_late AND t.state = 'HELD' THEN 'HELD'
                 ELSE 'OK' END AS verdict,
-           f.prior_state = 'RUNNING' AS attempt_ends,
-           CASE WHEN f.by_run AND f.prior_state = 'RUNNING' THEN f.prior_epoch ELSE f.prior_epoch + 1 END AS epoch,
-           CASE WHEN f.by_run AND f.prior_state = 'RUNNING' THEN f.first_event ELSE 1 END AS base
-    FROM fenced f
+           t.prior_epoch + CASE WHEN t.by_run AND NOT t.came_late THEN 0 ELSE 1 END AS epoch,
+           CASE WHEN t.came_late THEN 2 WHEN t.by_run THEN t.first_event ELSE 1 END AS base
+    FROM timed t
 ), ending AS MATERIALIZED (
-    SELECT j.*, a.outcome, a.cause, a.error_class, a.error_message, a.provider_request_id, a.counted, a.first_token_time,
-           a.input_tokens, a.cached_input_tokens, a.output_tokens, a.cost, a.cost_basis, a.worst_case,
-           (SELECT coalesce(max(e.sequence), 0) FROM hourglass.job_events e
-            WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id) AS last_sequence
+    SELECT j.*, (j.epoch << 32) + j.base + jsonb_array_length(j.events) - 1 AS end_sequence,
+           a.outcome, a.cause, a.error_class, a.error_message, a.provider_request_id, a.counted, a.first_token_time,
+           a.input_tokens, a.cached_input_tokens, a.output_tokens, a.cost, a.cost_basis, a.worst_case
     FROM judged j
     CROSS JOIN LATERAL jsonb_to_record(coalesce(j.attempt, '{}')) AS a (
         outcome text, cause text, error_class text, error_message text, provider_request_id text, counted boolean,
@@ -39,9 +41,17 @@ WITH input AS MATERIALIZED (
         cost_basis text, worst_case numeric
     )
     WHERE j.verdict = 'OK'
+), earlier AS (
+    -- A late outcome replaces what was counted when nobody knew: the cost is summed up anew, over attempts that ended
+    -- before this one began.
+    SELECT e.ordinal, sum(t.cost) AS known_cost, sum(t.worst_case) AS unknown_cost
+    FROM ending e
+    JOIN hourglass.attempts t ON t.tenant_id = e.tenant_id AND t.job_id = e.id AND t.number < e.attempt_number
+    WHERE e.came_late
+    GROUP BY e.ordinal
 ), requeued AS (
     UPDATE hourglass.jobs j
-    SET state = e.state, state_cause = e.state_cause, epoch = e.epoch, update_time = e.now,
+    SET state = e.state, state_cause = e.state_cause, epoch = e.epoch, last_sequence = e.end_sequence, update_time = e.now,
         ready_time = CASE WHEN e.state = 'QUEUED' THEN e.now + make_interval(secs => e.delay) ELSE j.ready_time END,
         claim_order = CASE WHEN e.state = 'QUEUED'
                            THEN e.now + make_interval(secs => e.delay) - make_interval(mins => j.priority)
@@ -49,28 +59,45 @@ WITH input AS MATERIALIZED (
         hold_until = CASE WHEN e.state = 'HELD' THEN e.now + make_interval(secs => e.delay) END,
         run_token = CASE WHEN e.state = 'HELD' THEN j.run_token END,
         worker_id = NULL, worker_address = NULL, claim_time = NULL, send_time = NULL, lease_until = NULL,
-        counted_attempts = j.counted_attempts + CASE WHEN e.attempt_ends AND e.counted THEN 1 ELSE 0 END,
+        counted_attempts = j.counted_attempts + CASE WHEN NOT e.came_late AND e.counted THEN 1
+                                                     WHEN e.came_late AND NOT e.counted THEN -1 ELSE 0 END,
         crash_count = CASE WHEN e.crashed THEN j.crash_count + 1 WHEN e.outcome = 'NOT_SENT' THEN j.crash_count ELSE 0 END,
-        known_cost = j.known_cost + CASE WHEN e.attempt_ends THEN e.cost ELSE 0 END,
-        unknown_cost = j.unknown_cost + CASE WHEN e.attempt_ends THEN e.worst_case ELSE 0 END
-    FROM ending e
+        known_cost = coalesce(e.cost, 0)
+            + CASE WHEN e.came_late THEN coalesce(b.known_cost, 0) ELSE j.known_cost END,
+        unknown_cost = coalesce(e.worst_case, 0)
+            + CASE WHEN e.came_late THEN coalesce(b.unknown_cost, 0) ELSE j.unknown_cost END
+    FROM ending e LEFT JOIN earlier b ON b.ordinal = e.ordinal
     WHERE j.tenant_id = e.tenant_id AND j.id = e.id
     RETURNING j.tenant_id, j.id, j.ready_time
 ), ended_attempt AS (
-    INSERT INTO hourglass.attempts
+    -- A late outcome finds the row that was written when its job was held; the conflict shows it whatever the snapshot.
+    INSERT INTO hourglass.attempts AS t
         (tenant_id, job_id, number, run_token, worker_id, claim_time, send_time, first_token_time, end_time, outcome,
          cause, error_class, error_message, provider_request_id, counted, input_tokens, cached_input_tokens,
          output_tokens, cost, cost_basis, worst_case)
-    SELECT tenant_id, id, current_attempt, run_token, worker_id, claim_time,
+    SELECT tenant_id, id, attempt_number, run_token, coalesce(worker_id, ''), coalesce(claim_time, now),
            CASE WHEN outcome <> 'NOT_SENT' THEN send_time END, first_token_time, now, outcome, cause, error_class,
            error_message, provider_request_id, counted, input_tokens, cached_input_tokens, output_tokens, cost,
            cost_basis, worst_case
-    FROM ending WHERE attempt_ends
+    FROM ending WHERE attempt IS NOT NULL
+    ON CONFLICT (tenant_id, job_id, number) DO UPDATE
+        SET first_token_time = excluded.first_token_time, end_time = excluded.end_time, outcome = excluded.outcome,
+            cause = excluded.cause, error_class = excluded.error_class, error_message = excluded.error_message,
+            provider_request_id = excluded.provider_request_id, counted = excluded.counted,
+            input_tokens = excluded.input_tokens, cached_input_tokens = excluded.cached_input_tokens,
+            output_tokens = excluded.output_tokens, cost = excluded.cost, cost_basis = excluded.cost_basis,
+            worst_case = excluded.worst_case
+        WHERE t.run_token = excluded.run_token
+), late_event AS (
+    INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, attributes)
+    SELECT tenant_id, id, (epoch << 32) + 1, 'STATE_CHANGED', now, 0,
+           jsonb_build_object('state', 'RUNNING', 'cause', 'LATE_RESULT', 'last_durable_sequence', last_sequence)
+    FROM ending WHERE came_late
 ), events AS (
     INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, text, attributes)
     SELECT e.tenant_id, e.id, (e.epoch << 32) + e.base + v.position - 1, v.event ->> 'kind',
            coalesce((v.event ->> 'time')::timestamptz, e.now),
-           CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN 0 ELSE e.current_attempt END, v.event ->> 'text',
+           CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN 0 ELSE e.attempt_number END, v.event ->> 'text',
            (v.event -> 'attributes')
                || CASE WHEN e.base + v.position = 2 THEN jsonb_build_object('last_durable_sequence', e.last_sequence)
                        ELSE '{}' END
@@ -102,8 +129,10 @@ WITH input AS MATERIALIZED (
     UPDATE hourglass.tenant_limits t SET running = t.running - n.freed, queued = t.queued + n.back_in_queue
     FROM locked_limits n WHERE t.tenant_id = n.tenant_id
 )
-SELECT r.ordinal, coalesce(j.verdict, 'LEASE_LOST') AS verdict,
-       (j.epoch << 32) + j.base + jsonb_array_length(r.events) - 1 AS last_sequence
+SELECT r.ordinal, coalesce(j.verdict, 'LEASE_LOST') AS verdict, e.end_sequence AS last_sequence, e.now AS end_time,
+       q.ready_time
 FROM input r
 LEFT JOIN judged j ON j.ordinal = r.ordinal
+LEFT JOIN ending e ON e.ordinal = r.ordinal
+LEFT JOIN requeued q ON q.tenant_id = r.tenant_id AND q.id = r.id
 ORDER BY r.ordinal

@@ -9,6 +9,8 @@ CREATE TABLE hourglass.jobs (
     state               text           NOT NULL,
     state_cause         text           NOT NULL,
     epoch               bigint         NOT NULL CHECK (epoch BETWEEN 1 AND 2147483647),
+    -- The last durable event: whoever holds the row's lock knows it, whatever its snapshot shows of the log.
+    last_sequence       bigint         NOT NULL CHECK (last_sequence > 0),
     update_time         timestamptz    NOT NULL,
     -- Not claimed before; claims go by claim_order = ready_time - priority minutes, so that waiting outweighs priority.
     ready_time          timestamptz    NOT NULL,
@@ -133,6 +135,7 @@ CREATE TABLE hourglass.finished_jobs (
     state               text           NOT NULL,
     state_cause         text           NOT NULL,
     epoch               bigint         NOT NULL,
+    last_sequence       bigint         NOT NULL,
     end_time            timestamptz    NOT NULL,
     ready_time          timestamptz    NOT NULL,
     attempt_number      integer        NOT NULL,

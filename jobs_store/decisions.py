@@ -14,7 +14,7 @@ from jobs_store.rate_card import RateCard, Usage
 from jobs_store.states import AttemptOutcome, Cause, ErrorClass, JobState, UnknownOutcomePolicy
 
 MAX_CRASHES: Final = 10
-"""Claims in a row that end before the send by a crash or a lost lease, until the payload is taken for poison."""
+"""Claims in a row that end before the send by a crash or a lost lease, until the payload counts as poison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +29,16 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What has happened to a job before the attempt that is decided about. Amounts in dollars."""
+    """What has happened to a job before the attempt that is decided about. Amounts in dollars.
+
+    attempt_number: of the attempt that is decided about; it grows with every claim, counted or not.
+    """
 
     counted_attempts: int
     crash_count: int
     known_cost: Decimal
     unknown_cost: Decimal
+    attempt_number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +97,15 @@ def decide(
     timing: RetryTiming,
     jitter: Jitter,
     crashed: bool = False,
+    sent: bool = True,
     retry_after: float | None = None,
 ) -> Decision:
-    """What becomes of the job. `crashed`: nobody who ran the attempt is left to tell; `retry_after`: the
-    provider's wish, in seconds."""
+    """What becomes of the job.
+
+    crashed: the attempt took down whoever ran it.
+    sent: False when it failed and is proven not to have been sent.
+    retry_after: the provider's wish, in seconds.
+    """
     match end.outcome:
         case AttemptOutcome.NOT_SENT:
             return _after_not_sent(tally, crashed=crashed)
@@ -104,7 +113,13 @@ def decide(
             return _after_unknown(end, terms=terms, tally=tally, timing=timing, jitter=jitter)
         case AttemptOutcome.FAILED:
             return _after_failure(
-                end, terms=terms, tally=tally, timing=timing, jitter=jitter, retry_after=retry_after
+                end,
+                terms=terms,
+                tally=tally,
+                timing=timing,
+                jitter=jitter,
+                sent=sent,
+                retry_after=retry_after,
             )
         case AttemptOutcome.SUCCEEDED | AttemptOutcome.CANCELLED:
             raise ValueError(f"{end.outcome} leaves nothing to decide")
@@ -144,7 +159,9 @@ def _after_unknown(
         case UnknownOutcomePolicy.HOLD:
             return Hold(timeout=timing.hold_timeout)
         case UnknownOutcomePolicy.RETRY:
-            return _another_attempt(end, Cause.UNKNOWN_OUTCOME, terms, tally, timing, jitter)
+            return _another_attempt(
+                end, Cause.UNKNOWN_OUTCOME, terms=terms, tally=tally, timing=timing, jitter=jitter
+            )
         case _:
             assert_never(terms.unknown_outcome_policy)
 
@@ -156,6 +173,7 @@ def _after_failure(
     tally: Tally,
     timing: RetryTiming,
     jitter: Jitter,
+    sent: bool,
     retry_after: float | None,
 ) -> Decision:
     match end.error_class:
@@ -167,13 +185,30 @@ def _after_failure(
         case _ if retry_after is not None and not end.counted:
             return Requeue(cause=Cause.LANE_PARKED, park=Park(duration=retry_after, cause=end.cause))
         case _ if not end.counted:
-            return Requeue(cause=Cause.NOT_SENT, delay=backoff(tally.counted_attempts + 1, timing, jitter))
+            # Nothing but the queue timeout bounds these tries, so the pauses grow with every claim.
+            cause = Cause.TRANSIENT_ERROR if sent else Cause.NOT_SENT
+            return Requeue(cause=cause, delay=backoff(tally.attempt_number, timing, jitter))
         case _:
-            return _another_attempt(end, Cause.TRANSIENT_ERROR, terms, tally, timing, jitter)
+            return _another_attempt(
+                end,
+                Cause.TRANSIENT_ERROR,
+                terms=terms,
+                tally=tally,
+                timing=timing,
+                jitter=jitter,
+                at_least=retry_after or 0.0,
+            )
 
 
 def _another_attempt(
-    end: AttemptEnd, cause: Cause, terms: Terms, tally: Tally, timing: RetryTiming, jitter: Jitter
+    end: AttemptEnd,
+    cause: Cause,
+    *,
+    terms: Terms,
+    tally: Tally,
+    timing: RetryTiming,
+    jitter: Jitter,
+    at_least: float = 0.0,
 ) -> Decision:
     counted = tally.counted_attempts + (1 if end.counted else 0)
     if counted >= terms.max_attempts:
@@ -181,7 +216,7 @@ def _another_attempt(
     spent = tally.known_cost + tally.unknown_cost + end.cost.amount + end.cost.worst_case
     if spent + terms.attempt_worst_case > terms.provider_cost_limit:
         return Fail(cause=Cause.PROVIDER_COST_LIMIT)
-    return Requeue(cause=cause, delay=backoff(counted, timing, jitter))
+    return Requeue(cause=cause, delay=max(at_least, backoff(counted, timing, jitter)))
 
 
 def state_after(decision: Decision) -> JobState:

@@ -41,6 +41,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         Cause.TRANSIENT_ERROR,
         Cause.LANE_PARKED,
         Cause.UNKNOWN_OUTCOME,
+        Cause.CRASHED_BEFORE_SEND,
     ),
     *_arrows(JobState.RUNNING, JobState.HELD, Actor.RUN, Cause.UNKNOWN_OUTCOME),
     *_arrows(
@@ -51,6 +52,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         Cause.MAX_ATTEMPTS,
         Cause.PROVIDER_COST_LIMIT,
         Cause.UNKNOWN_OUTCOME,
+        Cause.POISONED,
     ),
     *_arrows(JobState.RUNNING, JobState.CANCELLED, Actor.RUN, Cause.USER_CANCEL),
     *_arrows(

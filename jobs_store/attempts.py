@@ -13,7 +13,7 @@ NO_USAGE = Usage(input_tokens=0, output_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCost:
-    """What an attempt costs the operator, in dollars. UNKNOWN: nothing is known to be owed, `worst_case` may be."""
+    """What an attempt costs the operator, in dollars. UNKNOWN: no amount is known, `worst_case` is due."""
 
     amount: Decimal = ZERO
     basis: CostBasis | None = None

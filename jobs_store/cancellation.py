@@ -12,8 +12,8 @@ from jobs_store.errors import JobNotFound
 from jobs_store.events import cancel_requested, state_changed
 from jobs_store.identifiers import JobId, TenantId
 from jobs_store.rate_card import RateCard
-from jobs_store.states import Cause, JobState
 from jobs_store.statements import statement
+from jobs_store.states import Cause, JobState
 from jobs_store.stored_json import load_object
 
 
@@ -49,7 +49,8 @@ class JobCancellation:
                 await transaction.fetch(statement("request_cancel"), tenant, job_id, principal, reason)
                 return CancelOutcome.CANCEL_REQUESTED
             charge = await _charge(transaction, tenant, job_id, row)
-            await finish_jobs(transaction, [_ending(tenant, job_id, row, charge, principal, reason)])
+            fence = Fence(tenant=tenant, job_id=job_id, token=row["run_token"])
+            await finish_jobs(transaction, [_ending(fence, charge, principal, reason)])
             return CancelOutcome.CANCELLED
 
 
@@ -71,11 +72,9 @@ async def _charge(transaction: Transaction, tenant: TenantId, job_id: JobId, row
     )
 
 
-def _ending(
-    tenant: TenantId, job_id: JobId, row: Record, charge: Decimal, principal: str, reason: str
-) -> Finish:
+def _ending(fence: Fence, charge: Decimal, principal: str, reason: str) -> Finish:
     return Finish(
-        fence=Fence(tenant=tenant, job_id=job_id, token=row["run_token"]),
+        fence=fence,
         state=JobState.CANCELLED,
         cause=Cause.USER_CANCEL,
         charge=charge,

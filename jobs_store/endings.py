@@ -1,7 +1,7 @@
 """Ending attempts and jobs: one way for every terminal path, one for every way back to the queue.
 
-Used by runs (fenced by their token), by the reaper (fenced by the token that it saw, and checked again under the
-lock) and by callers who cancel or decide (under the lock that they hold).
+Used by runs (fenced by their token), by the reaper (fenced by the token that it saw, and checked again
+under the lock) and by callers who cancel or decide (under the lock that they hold).
 """
 
 from collections.abc import Sequence as Many
@@ -13,10 +13,11 @@ from typing import Protocol
 
 from budget.postgres import Record
 from jobs_store.attempts import AttemptEnd
+from jobs_store.errors import AlreadySettled
 from jobs_store.events import NewEvent
 from jobs_store.identifiers import JobId, RunToken, Sequence, TenantId
-from jobs_store.states import Cause, FinishReason, JobState
 from jobs_store.statements import statement
+from jobs_store.states import Cause, FinishReason, JobState
 from jobs_store.stored_json import dump
 
 
@@ -44,7 +45,8 @@ class Fence:
     """Which row is meant, and by what right.
 
     token: as the ender knows it; None for a QUEUED job.
-    by_run: the ender is the run that the token was made for, so its events go on in its epoch from `first_event`.
+    by_run: the ender is the run that the token was made for, so its events go on in its epoch, from
+        `first_event`.
     due, was_sent: what the reaper saw when it decided.
     """
 
@@ -154,17 +156,12 @@ class Executor(Protocol):
 
 
 async def finish_jobs(executor: Executor, endings: Many[Finish]) -> list[Ended]:
-    """End jobs for good and settle their money; answers what each came to, in order."""
+    """End jobs for good and settle their money; answers what each came to, in order.
+
+    Raises AlreadySettled, for the whole transaction, when a job's money had been settled without ending it.
+    """
     rows = await executor.fetch(statement("finish_jobs"), _rows(endings))
-    return [
-        Ended(
-            verdict=Verdict(row["verdict"]),
-            time=row["end_time"],
-            last_sequence=row["last_sequence"],
-            captured=row["captured"],
-        )
-        for row in rows
-    ]
+    return [_finished(row) for row in rows]
 
 
 async def requeue_jobs(executor: Executor, endings: Many[Return]) -> list[Ended]:
@@ -179,6 +176,18 @@ async def requeue_jobs(executor: Executor, endings: Many[Return]) -> list[Ended]
         )
         for row in rows
     ]
+
+
+def _finished(row: Record) -> Ended:
+    verdict = Verdict(row["verdict"])
+    if verdict is Verdict.OK and not row["settled"]:
+        raise AlreadySettled(row["id"])
+    return Ended(
+        verdict=verdict,
+        time=row["end_time"],
+        last_sequence=row["last_sequence"],
+        captured=row["captured"],
+    )
 
 
 def _rows(endings: Many[Finish | Return]) -> str:

@@ -15,7 +15,9 @@ class StoreError(Exception):
 
     reason: ClassVar[str] = "STORE_ERROR"
 
-    def __init__(self, message: str = "", *, subject: str = "", metadata: Mapping[str, str] | None = None):
+    def __init__(
+        self, message: str = "", *, subject: str = "", metadata: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message or (self.__doc__ or self.reason).splitlines()[0])
         self.subject = subject
         self.metadata = dict(metadata or {})
@@ -26,7 +28,7 @@ class JobNotFound(StoreError):
 
     reason = "JOB_NOT_FOUND"
 
-    def __init__(self, job_id: UUID | str):
+    def __init__(self, job_id: UUID | str) -> None:
         super().__init__(f"There is no job {job_id}.", metadata={"job_id": str(job_id)})
 
 
@@ -35,7 +37,7 @@ class TenantNotFound(StoreError):
 
     reason = "TENANT_NOT_FOUND"
 
-    def __init__(self, tenant: str):
+    def __init__(self, tenant: str) -> None:
         super().__init__(f"There is no tenant {tenant}.", metadata={"tenant_id": tenant})
 
 
@@ -50,7 +52,7 @@ class IdempotencyKeyReused(StoreError):
 
     reason = "IDEMPOTENCY_KEY_REUSED"
 
-    def __init__(self, job_id: UUID):
+    def __init__(self, job_id: UUID) -> None:
         super().__init__(
             f"The idempotency key made job {job_id} from another spec: use a new key for a new job.",
             metadata={"job_id": str(job_id)},
@@ -62,7 +64,7 @@ class InsufficientFunds(StoreError):
 
     reason = "INSUFFICIENT_FUNDS"
 
-    def __init__(self, *, tenant: str, required: Decimal, available: Decimal):
+    def __init__(self, *, tenant: str, required: Decimal, available: Decimal) -> None:
         super().__init__(
             f"The job reserves {required:f} USD and {available:f} USD are available.",
             subject=f"tenant:{tenant}",
@@ -75,14 +77,14 @@ class QueueFull(StoreError):
 
     reason = "QUEUE_FULL"
 
-    def __init__(self, tenant: str):
+    def __init__(self, tenant: str) -> None:
         super().__init__(subject=f"tenant:{tenant}")
 
 
 class QuoteError(StoreError):
     """The quote cannot be used."""
 
-    def __init__(self, quote_id: UUID, message: str = ""):
+    def __init__(self, quote_id: UUID, message: str = "") -> None:
         super().__init__(message, subject=f"quote:{quote_id}", metadata={"quote_id": str(quote_id)})
 
 
@@ -125,3 +127,12 @@ class FundsTooLow(StoreError):
     """More would be taken out than is available."""
 
     reason = "FUNDS_TOO_LOW"
+
+
+class AlreadySettled(StoreError):
+    """The job's money was settled before the job ended: `verify` names such rows."""
+
+    reason = "INTERNAL"
+
+    def __init__(self, job_id: UUID) -> None:
+        super().__init__(metadata={"job_id": str(job_id)})

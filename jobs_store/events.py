@@ -2,10 +2,11 @@
 
 Attributes by kind (all else is empty):
 STATE_CHANGED state, cause, terminal, ready_time, captured; ATTEMPT_STARTED worker_id; ATTEMPT_SENT provider,
-provider_model; ATTEMPT_ENDED outcome, cause, error_class; TOKEN_DELTA offset, token_count (its text stands beside
-them); USAGE_REPORTED input_tokens, cached_input_tokens, output_tokens; COST_RECORDED amount, basis, worst_case;
-CANCEL_REQUESTED principal, reason, time; PROVIDER_CALL_CLOSED close_time; RESULT_ACCEPTED finish_reason, usage as
-above, text_length; CONTENT_ERASED principal. The first event of an epoch also has last_durable_sequence.
+provider_model; ATTEMPT_ENDED outcome, cause, error_class; TOKEN_DELTA offset, token_count (its text stands
+beside them); USAGE_REPORTED input_tokens, cached_input_tokens, output_tokens; COST_RECORDED amount, basis,
+worst_case; CANCEL_REQUESTED principal, reason, time; PROVIDER_CALL_CLOSED close_time; RESULT_ACCEPTED
+finish_reason, usage as above, text_length; CONTENT_ERASED principal. The first event of an epoch also has
+last_durable_sequence.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """What an idempotency key is compared by (AIP-155): our own canonical form of the spec, in versions.
 
-The hash is taken over the spec with every default of its version spelled out, so that a spelled-out default and
-an absent one are the same, and so that a key made before a release changed a default still matches: the version
-is stored with the key, and a replay is compared under that version. The quote is not part of it.
+The hash is taken over the spec with every default of its version spelled out, so that a spelled-out default
+and an absent one are the same, and so that a key made before a release changed a default still matches: the
+version is stored with the key, and a replay is compared under that version. The quote is not part of it.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ DEFAULTS: Final[Mapping[int, Mapping[str, object]]] = {
         "seed": None,
     },
 }
-"""Per version: the default of every field that may be absent. A version is never changed once it was released."""
+"""Per version: the default of every field that may be absent. A version that was released never changes."""
 
 
 def key_digest(idempotency_key: str) -> bytes:

@@ -99,7 +99,7 @@ class QuoteStore:
         self._policy_of = policy_of
 
     async def create(self, quote: NewQuote, *, budget: Budget) -> Remembered:
-        """Remember a quote, leave its audit row and read the funds, in one statement. Raises TenantNotFound."""
+        """Remember a quote, leave an audit row, read the funds, in one statement. Raises TenantNotFound."""
         policy = self._policy_of("create_quote")
         lines = dump([model.to_json() for model in quote.models])
         async with self._database.transaction(budget, policy, tenants=[quote.tenant]) as transaction:

@@ -16,6 +16,7 @@ from jobs_store.errors import JobNotFound
 from jobs_store.events import Event, EventKind
 from jobs_store.identifiers import JobId, Sequence, TenantId
 from jobs_store.rate_card import RateCard, Usage
+from jobs_store.statements import statement
 from jobs_store.states import (
     AttemptOutcome,
     CostBasis,
@@ -25,7 +26,6 @@ from jobs_store.states import (
     PriceBasis,
     UnknownOutcomePolicy,
 )
-from jobs_store.statements import statement
 from jobs_store.stored_json import load_array, load_object
 
 
@@ -67,7 +67,10 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecLimits:
-    """The limits that a job was created with, defaults filled in. Durations in seconds, amounts in dollars."""
+    """The limits that a job was created with, defaults filled in. Durations in seconds, amounts in dollars.
+
+    schedule_time: None for a job that may start at once.
+    """
 
     max_output_tokens: int
     attempt_timeout: float

@@ -1,7 +1,7 @@
 """The reaper: the only takeover path, and what ends waits that nobody else ends.
 
-Runs in every process that has Postgres, as the worker role. What it finds it finds without locks; what it decides
-is checked again under the lock, so two reapers, or a reaper and a run, cannot both have their way.
+Runs in every process that has Postgres, as the worker role. What it finds it finds without locks; what it
+decides is checked again under the lock, so two reapers, or a reaper and a run, cannot both have their way.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from jobs_store.endings import Due, Ended, Fence, Finish, Return, Verdict, finis
 from jobs_store.events import NewEvent, attempt_ended, cancel_requested, state_changed
 from jobs_store.rate_card import RateCard
 from jobs_store.runs import tally_of, terms_of
-from jobs_store.states import AttemptOutcome, Cause, ErrorClass, JobState
 from jobs_store.statements import statement
+from jobs_store.states import AttemptOutcome, Cause, ErrorClass, JobState
 from jobs_store.stored_json import load_object
 
 LEASE_EXPIRED = "LEASE_EXPIRED"
@@ -73,9 +73,7 @@ class Reaper:
         return int(rows[0]["made"])
 
     async def _find(self, name: str, *, budget: Budget) -> list[Record]:
-        return await self._database.fetch(
-            budget, self._policy_of(name), statement(name), self._page_size
-        )
+        return await self._database.fetch(budget, self._policy_of(name), statement(name), self._page_size)
 
     async def _take_over(self, rows: list[Record], *, budget: Budget) -> int:
         endings = [self._takeover(row) for row in rows]

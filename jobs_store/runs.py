@@ -1,4 +1,4 @@
-"""The store as a worker uses it: claim, start step, renewal, events, acceptance and the other endings of runs."""
+"""The store as a worker uses it: claim, start step, renewal, events, acceptance and the other endings."""
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from jobs_store.events import NewEvent
 from jobs_store.identifiers import JobId, RunToken, TenantId
 from jobs_store.new_job import SPEC_VERSION
 from jobs_store.rate_card import RateCard
-from jobs_store.states import AttemptOutcome, UnknownOutcomePolicy
 from jobs_store.statements import statement
+from jobs_store.states import AttemptOutcome, UnknownOutcomePolicy
 from jobs_store.stored_json import dump, load_array, load_object
 
 FIRST_FREE_EVENT = 3
@@ -28,7 +28,8 @@ FIRST_FREE_EVENT = 3
 class ClaimRequest:
     """What a worker can take: `lanes` that it serves, `slots` that are free, its name and address.
 
-    after_tenant: where the last claim began, so that every tenant gets its turn; `tenants`: how many are looked at.
+    after_tenant: where the last claim began, so that every tenant gets its turn; `tenants`: how many are
+        looked at.
     """
 
     lanes: Many[str]
@@ -122,7 +123,8 @@ class Append:
 
 
 class RunStore:
-    """Runs' side of the store, as the worker role. Every write is fenced by a run token and says what it hit."""
+    """The runs' side of the store, as the worker role. Every write is fenced by a run token and says what it
+    hit."""
 
     def __init__(self, database: Database, policy_of: PolicyOf) -> None:
         self._database = database
@@ -158,7 +160,7 @@ class RunStore:
         return [Started(verdict=Verdict(row["verdict"]), send_time=row["send_time"]) for row in rows]
 
     async def renew(self, runs: Many[Held], *, lease: float, budget: Budget) -> list[Verdict]:
-        """Renew leases; never waits for a row. LEASE_LOST only if an unlocked read no longer shows the token."""
+        """Renew leases; never waits for a row. LEASE_LOST only if an unlocked read lacks the token."""
         tenants, jobs, tokens = _columns(runs)
         rows = await self._fetch("renew_leases", tenants, jobs, tokens, lease, budget=budget)
         verdicts = [None if row["verdict"] == "ABSENT" else Verdict(row["verdict"]) for row in rows]
@@ -208,7 +210,7 @@ class RunStore:
         return bool(rows[0]["hit"])
 
     async def outcome_of(self, run: Held, number: int, *, budget: Budget) -> AttemptOutcome | None:
-        """What came of the run's own attempt, None while nothing is written: after a commit of unknown outcome."""
+        """What came of the run's own attempt (after a commit of unknown outcome); None: nothing written."""
         rows = await self._fetch(
             "read_attempt_outcome", run.tenant, run.job_id, number, run.token, budget=budget
         )

@@ -48,9 +48,7 @@ class TenantStore:
         self._database = database
         self._policy_of = policy_of
 
-    async def create(
-        self, tenant: TenantId, *, display_name: str, limits: Limits, budget: Budget
-    ) -> bool:
+    async def create(self, tenant: TenantId, *, display_name: str, limits: Limits, budget: Budget) -> bool:
         """Make a tenant without funds; False when it exists."""
         policy = self._policy_of("create_tenant")
         async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:

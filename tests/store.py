@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 from uuid import uuid4
 
 from budget.core import Budget
@@ -47,11 +48,7 @@ USAGE = Usage(input_tokens=100, output_tokens=50)
 CARD = RateCard(
     model="fast",
     price_version="1",
-    tiers=(
-        RateTier(
-            above_input_tokens=0, input=Decimal(10), cached_input=Decimal(5), output=Decimal(40)
-        ),
-    ),
+    tiers=(RateTier(above_input_tokens=0, input=Decimal(10), cached_input=Decimal(5), output=Decimal(40)),),
 )
 CHARGE = CARD.amount(USAGE)
 LEASE = 30.0
@@ -71,7 +68,7 @@ def policy_of(method: str) -> Policy:
     return Policy(dependency="postgres", method=method, limit=LONG_ENOUGH)
 
 
-def new_job(tenant: TenantId = TENANT, *, key: str | None = None, **changed: object) -> NewJob:
+def new_job(tenant: TenantId = TENANT, *, key: str | None = None, **changed: Any) -> NewJob:
     """A job to create, with `changed` fields."""
     job_id = new_job_id()
     job = NewJob(
@@ -99,10 +96,10 @@ def new_job(tenant: TenantId = TENANT, *, key: str | None = None, **changed: obj
         schedule_time=None,
         labels={"team": "search"},
     )
-    return replace(job, **changed)  # type: ignore[arg-type]  # a test names fields of NewJob
+    return replace(job, **changed)
 
 
-def price(**changed: object) -> Price:
+def price(**changed: Any) -> Price:
     """What a job of these tests costs, with `changed` fields."""
     priced = Price(
         basis=PriceBasis.LIVE,
@@ -117,12 +114,12 @@ def price(**changed: object) -> Price:
         quoted_amount=RESERVED,
         attempt_worst_case=WORST_CASE,
     )
-    return replace(priced, **changed)  # type: ignore[arg-type]  # a test names fields of Price
+    return replace(priced, **changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Every part of the store over one database: callers' parts as the request role, the rest as the worker."""
+    """Every part of the store over one database: callers' parts as the request role, the rest as workers."""
 
     database: TestDatabase
     request: Database
@@ -148,7 +145,7 @@ class Store:
             )
         return tenant
 
-    async def create(self, tenant: TenantId = TENANT, **changed: object) -> JobId:
+    async def create(self, tenant: TenantId = TENANT, **changed: Any) -> JobId:
         """Create a job."""
         job = new_job(tenant, **changed)
         await self.creation.create(job, budget=time_enough())
@@ -174,7 +171,7 @@ class Store:
         (claimed,) = await self.claim(1, lease=lease)
         return claimed
 
-    async def running(self, *, lease: float = LEASE, **changed: object) -> Claimed:
+    async def running(self, *, lease: float = LEASE, **changed: Any) -> Claimed:
         """Create a job, claim it and take its start step."""
         await self.create(**changed)
         claimed = await self.claim_one(lease=lease)
@@ -185,7 +182,7 @@ class Store:
         """Take the start step of runs."""
         return await self.runs.start([start_of(run) for run in claimed], budget=time_enough())
 
-    async def held(self, **changed: object) -> Claimed:
+    async def held(self, **changed: Any) -> Claimed:
         """A job whose attempt ended without anybody knowing how, held by its run."""
         claimed = await self.running(**changed)
         await self.runs.requeue([hold_of(claimed)], budget=time_enough())
@@ -211,7 +208,11 @@ async def open_store(database: TestDatabase) -> AsyncIterator[Store]:
             cancellation=JobCancellation(request, policy_of),
             runs=RunStore(worker, policy_of),
             reaper=Reaper(
-                worker, policy_of, timing=RetryTiming(backoff_base=0.0), jitter=lambda most: most, page_size=100
+                worker,
+                policy_of,
+                timing=RetryTiming(backoff_base=0.0),
+                jitter=lambda most: most,
+                page_size=100,
             ),
         )
         await store.runs.register_lanes([LANE], budget=time_enough())
@@ -239,9 +240,7 @@ def token_of(run: Claimed) -> Held:
 
 def fence_of(run: Claimed, *, first_event: int = FIRST_FREE_EVENT + 1) -> Fence:
     """The fence of a run's own ending."""
-    return Fence(
-        tenant=run.tenant, job_id=run.job_id, token=run.token, by_run=True, first_event=first_event
-    )
+    return Fence(tenant=run.tenant, job_id=run.job_id, token=run.token, by_run=True, first_event=first_event)
 
 
 def deltas_of(run: Claimed, *texts: str, first_event: int = FIRST_FREE_EVENT + 1) -> Append:
@@ -287,9 +286,7 @@ def unknown() -> AttemptEnd:
 
 def failed(error_class: ErrorClass = ErrorClass.TRANSIENT) -> AttemptEnd:
     """An attempt that the provider refused."""
-    return AttemptEnd(
-        outcome=AttemptOutcome.FAILED, cause="HTTP_503", counted=True, error_class=error_class
-    )
+    return AttemptEnd(outcome=AttemptOutcome.FAILED, cause="HTTP_503", counted=True, error_class=error_class)
 
 
 NOT_SENT = AttemptEnd(outcome=AttemptOutcome.NOT_SENT, cause="SHUTDOWN", counted=False)

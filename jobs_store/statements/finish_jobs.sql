@@ -152,9 +152,8 @@ WITH input AS MATERIALIZED (
     SET available = f.available + n.released, reserved = f.reserved - n.amount, captured = f.captured + n.captured
     FROM locked_funds n WHERE f.tenant_id = n.tenant_id
 )
-SELECT r.ordinal, coalesce(j.verdict, 'LEASE_LOST') AS verdict, coalesce(s.captured, 0) AS captured,
-       s.job_id IS NOT NULL AS settled, e.end_sequence AS last_sequence,
-       e.now AS end_time
+SELECT r.ordinal, r.id, coalesce(j.verdict, 'LEASE_LOST') AS verdict, coalesce(s.captured, 0) AS captured,
+       s.job_id IS NOT NULL AS settled, e.end_sequence AS last_sequence, e.now AS end_time
 FROM input r
 LEFT JOIN judged j ON j.ordinal = r.ordinal
 LEFT JOIN ending e ON e.ordinal = r.ordinal

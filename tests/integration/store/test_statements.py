@@ -1,15 +1,13 @@
 """Every statement of the store runs, once, as the role that it is for."""
 
 from decimal import Decimal
-from typing import Any
+from uuid import UUID
 
-import asyncpg
 import pytest
 
-from jobs_store import statements
 from jobs_store.cancellation import CancelOutcome
 from jobs_store.endings import Verdict
-from jobs_store.identifiers import JobId, TenantId, new_quote_id
+from jobs_store.identifiers import START, JobId, new_quote_id
 from jobs_store.quotes import NewQuote, QuotedModel
 from jobs_store.reading import JobFilter
 from jobs_store.states import AttemptOutcome, JobState
@@ -34,7 +32,7 @@ from tests.store import (
 
 pytestmark = pytest.mark.every_postgres
 
-LAST_ID = JobId(__import__("uuid").UUID(int=2**128 - 1))
+LAST_ID = JobId(UUID(int=2**128 - 1))
 
 
 async def test_a_job_is_created_claimed_started_and_accepted(store: Store) -> None:
@@ -70,7 +68,7 @@ async def test_events_are_read_back_in_order(store: Store) -> None:
     claimed = await store.running()
     await store.runs.append([deltas_of(claimed, "Hel", "lo.")], budget=time_enough())
     (ended,) = await store.runs.finish([acceptance_of(claimed)], budget=time_enough())
-    events = await store.reader.events(TENANT, claimed.job_id, after=0, limit=100, budget=time_enough())
+    events = await store.reader.events(TENANT, claimed.job_id, after=START, limit=100, budget=time_enough())
     assert [event.sequence for event in events] == sorted({event.sequence for event in events})
     position = await store.reader.position(TENANT, claimed.job_id, budget=time_enough())
     assert ended.last_sequence == events[-1].sequence == position.last_sequence
@@ -106,8 +104,18 @@ async def test_a_held_job_takes_its_late_result(store: Store) -> None:
 
 async def test_cancel_answers_what_happened(store: Store) -> None:
     await store.tenant()
-    queued, running, held = await store.create(), await store.running(), None
-    del queued, held, running
+    held, running, queued = (await store.held()).job_id, (await store.running()).job_id, await store.create()
+    answers = [
+        await store.cancellation.cancel(TENANT, job_id, principal="ada", reason="", budget=time_enough())
+        for job_id in (queued, held, running, running, queued)
+    ]
+    assert [
+        CancelOutcome.CANCELLED,
+        CancelOutcome.CANCELLED,
+        CancelOutcome.CANCEL_REQUESTED,
+        CancelOutcome.CANCEL_REQUESTED,
+        CancelOutcome.ALREADY_TERMINAL,
+    ] == answers
 
 
 async def test_the_reaper_ends_what_nobody_else_ends(store: Store) -> None:

@@ -1,6 +1,6 @@
 """What can go wrong around the services."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class PostgresError(Exception):
@@ -41,3 +41,16 @@ class ProcessNotReady(ProcessFailed):
 
     def __init__(self, name: str, waited: float, tail: Sequence[str]) -> None:
         super().__init__(name, f"was not ready within {waited:.1f} s", tail)
+
+
+class AddressTaken(Exception):
+    """Addresses cannot be listened on; the text names them by the variables that set them."""
+
+    reason = "ADDRESS_TAKEN"
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        self.problems = dict(problems)
+        lines = [f"{variable}: {problem}" for variable, problem in problems.items()]
+        super().__init__(
+            "\n".join([*lines, "set another address there, such as 127.0.0.1:0 for a free port"])
+        )

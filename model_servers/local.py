@@ -69,6 +69,7 @@ def _configured(parameters: CommonParams, file: Path, host: str, port: int) -> C
     parameters.cache_prompt = False
     parameters.cache_ram_mib = 0
     parameters.ui = False
+    parameters.endpoint_metrics = True
     parameters.warmup = True
     parameters.verbosity = _QUIET
     parameters.sampling.temp = 0.0

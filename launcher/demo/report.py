@@ -1,0 +1,107 @@
+"""The receipt of a job: attempts, money, and where the time of its create call went."""
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.type.money_pb2 import Money
+from rich.table import Table
+from rich.text import Text
+
+from hourglass.budget.v1.ledger_pb2 import BudgetLedger
+from hourglass.jobs.v1.job_pb2 import Attempt, AttemptOutcome, CostBasis, FinishReason, Job
+from hourglass.jobs.v1.jobs_service_pb2 import QuoteLine
+from launcher import waterfall
+from launcher.demo.terminal import Terminal
+from servicekit.wire_money import amount_of
+from servicekit.wire_time import datetime_of
+
+BAR_WIDTH = 32
+
+
+def dollars(money: Money) -> str:
+    """An amount in full: 1e-9 dollars are money too."""
+    return f"${amount_of(money):.9f}"
+
+
+def show_result(terminal: Terminal, job: Job) -> None:
+    """How the answer ended."""
+    usage = job.result.usage
+    finish = FinishReason.Name(job.result.finish_reason).removeprefix("FINISH_REASON_")
+    terminal.fact("state", f"{job.state_cause}, finish reason {finish}")
+    terminal.fact("tokens", f"{usage.input_token_count} in, {usage.output_token_count} out")
+
+
+def attempts_table(job: Job) -> Table:
+    """One line an attempt."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in (
+        "attempt",
+        "worker",
+        "outcome",
+        "queued",
+        "to first token",
+        "took",
+        "provider cost",
+        "basis",
+    ):
+        table.add_column(column, justify="right" if column != "worker" else "left")
+    for attempt in job.attempts:
+        table.add_row(*_attempt_cells(job, attempt))
+    return table
+
+
+def money_table(line: QuoteLine, job: Job) -> Table:
+    """What was quoted, set aside and paid, and what the provider charges the operator."""
+    charge, cost = job.charge, job.provider_cost
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="cyan")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    released = sum((amount_of(r.released_amount) for r in charge.reservations), start=amount_of(Money()))
+    table.add_row("quoted", dollars(line.amount), "the most that the job can cost, reserved at the create")
+    table.add_row("charged", dollars(charge.captured_amount), "the tokens used, at the quoted rates")
+    table.add_row("given back", f"${released:.9f}", "")
+    table.add_row("provider cost", dollars(cost.amount), _name(CostBasis.Name(cost.basis)).lower())
+    return table
+
+
+def show_waterfall(terminal: Terminal, ledger: BudgetLedger) -> None:
+    """The ledger as bars over the time of the request."""
+    terminal.fact("deadline", waterfall.headline(ledger))
+    ink = waterfall.BLOCKS if terminal.unicode else waterfall.ASCII
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True)
+    for row in waterfall.rows(ledger, width=BAR_WIDTH, ink=ink):
+        style = "green" if row.outcome == "ok" else "yellow"
+        table.add_row(row.label, Text(row.bar, style=style), row.figures, Text(row.outcome, style=style))
+    table.add_row("", Text(waterfall.scale(ledger, width=BAR_WIDTH), style="dim"), "", "")
+    terminal.table(table)
+    if more := waterfall.omitted(ledger):
+        terminal.note(more)
+
+
+def _attempt_cells(job: Job, attempt: Attempt) -> list[str]:
+    return [
+        str(attempt.number),
+        attempt.worker_id,
+        _name(AttemptOutcome.Name(attempt.outcome)),
+        _between(job.create_time, attempt.claim_time),
+        _between(attempt.send_time, attempt.first_token_time),
+        _between(attempt.claim_time, attempt.end_time),
+        dollars(attempt.provider_cost.amount),
+        _name(CostBasis.Name(attempt.provider_cost.basis)).lower(),
+    ]
+
+
+def _between(start: Timestamp, end: Timestamp) -> str:
+    """Seconds from one time to another; a dash where one of them is not there."""
+    if not (start.seconds and end.seconds):
+        return "-"
+    return waterfall.milliseconds((datetime_of(end) - datetime_of(start)).total_seconds())
+
+
+def _name(value: str) -> str:
+    for prefix in ("ATTEMPT_OUTCOME_", "COST_BASIS_"):
+        value = value.removeprefix(prefix)
+    return value

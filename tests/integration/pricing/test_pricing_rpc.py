@@ -12,15 +12,15 @@ from google.rpc.status_pb2 import Status
 
 from hourglass.pricing.v1 import pricing_service_pb2 as pb
 from hourglass.pricing.v1.pricing_service_pb2_grpc import PricingServiceStub
-from jobs_store.rate_card import RateCard
 from pricing_service.app import build_server, build_service
 from pricing_service.settings import PricingSettings
 from servicekit.channels import client_options
 from servicekit.settings import SettingsError
 from servicekit.wire_money import amount_of
+from wire.rate_card import rate_card_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator
 
 Stub = Any
 
@@ -52,23 +52,6 @@ async def error_of(call: Any) -> tuple[grpc.StatusCode, ErrorInfo, dict[str, str
     return caught.value.code(), info, violations
 
 
-def schedule(tiers: Iterable[pb.RateTier]) -> dict[int, Decimal]:
-    """Tiers of the wire as the rate card keeps them."""
-    return {max(tier.from_input_token_count - 1, 0): Decimal(tier.per_million_tokens.value) for tier in tiers}
-
-
-def card_of(message: pb.RateCard) -> RateCard:
-    """A card from its message, as a client reads it."""
-    return RateCard.of_schedules(
-        model=message.model,
-        price_version=message.price_version,
-        per_request=Decimal(message.per_request.value),
-        input_rates=schedule(message.input_tiers),
-        cached_input_rates=schedule(message.cached_input_tiers),
-        output_rates=schedule(message.output_tiers),
-    )
-
-
 async def test_a_price_is_the_worst_case_of_both_cards(pricing: Stub) -> None:
     price = await pricing.GetPrice(
         pb.GetPriceRequest(model="smollm2-135m", input_token_bound=1000, max_output_token_count=500)
@@ -86,8 +69,10 @@ async def test_the_card_on_the_wire_gives_the_same_amounts(pricing: Stub, model:
         price = await pricing.GetPrice(
             pb.GetPriceRequest(model=model, input_token_bound=bound, max_output_token_count=777)
         )
-        assert card_of(price.rate_card).worst_case(bound, 777) == amount_of(price.amount)
-        assert card_of(price.provider_rate_card).worst_case(bound, 777) == amount_of(price.provider_amount)
+        assert rate_card_of(price.rate_card).worst_case(bound, 777) == amount_of(price.amount)
+        assert rate_card_of(price.provider_rate_card).worst_case(bound, 777) == amount_of(
+            price.provider_amount
+        )
 
 
 async def test_the_parts_of_a_price_add_up_to_just_below_it(pricing: Stub) -> None:

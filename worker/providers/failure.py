@@ -67,6 +67,9 @@ def _cause_of_budget(error: BudgetError, *, sent: bool) -> Cause:
     match error:
         case BudgetTooLow():
             return Cause.BUDGET_TOO_LOW
+        case BudgetExhausted(__cause__=FirstByteTimeout() | StallTimeout() as silence):
+            # The silence reached its own limit first: whose time that was does not matter to the attempt.
+            return _cause_of_budget(silence, sent=sent)
         case BudgetExhausted():
             return Cause.BUDGET_EXHAUSTED
         case SpuriousCancel():

@@ -134,6 +134,8 @@ class Begun:
         decided = isinstance(error, BudgetError) and not isinstance(error, DependencyTimeout)
         if (expired and not decided) or self._reports_timeout(error):
             return self._out_of_time(error, timed_out)
+        if isinstance(error, BudgetExhausted):
+            return self._exhausted(error)
         if isinstance(error, asyncio.CancelledError):
             error = SpuriousCancel(dependency=self.policy.dependency, method=self.policy.method)
         self.end(Outcome.ERROR, reason_of(error))
@@ -153,10 +155,15 @@ class Begun:
         else:
             timeout = timed_out(**self._called, limit=self.policy.limit)
         if self._budget_is_shorter():
-            self.end(Outcome.EXHAUSTED, timeout.cause)
-            return BudgetExhausted(dependency=self.policy.dependency, method=self.policy.method)
+            return self._exhausted(timeout, timeout.cause)
         self.end(Outcome.TIMEOUT, timeout.cause)
         return timeout
+
+    def _exhausted(self, error: BudgetError, cause: str = "") -> BudgetExhausted:
+        self.end(Outcome.EXHAUSTED, cause)
+        if isinstance(error, BudgetExhausted) and error.dependency:
+            return error
+        return BudgetExhausted(dependency=self.policy.dependency, method=self.policy.method)
 
     def _budget_is_shorter(self) -> bool:
         # userver's rule: a call that was given all that remained ran out of budget, not into its limit.

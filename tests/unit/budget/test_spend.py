@@ -108,6 +108,14 @@ async def test_a_used_up_budget_is_not_the_dependencys_fault() -> None:
     assert budget.remaining() > 0, "the reserve is left to answer with"
 
 
+async def test_a_budget_found_empty_on_the_way_is_named_after_the_call() -> None:
+    budget = budget_of(2.0)
+    with pytest.raises(BudgetExhausted) as caught:
+        async with spend(budget, PRICING):
+            raise BudgetExhausted
+    assert (caught.value.dependency, endings(budget)) == ("pricing", [(Outcome.EXHAUSTED, "")])
+
+
 async def test_a_reported_timeout_counts_like_our_own_timer() -> None:
     budget = budget_of(2.0)
     with pytest.raises(UpstreamTimeout):

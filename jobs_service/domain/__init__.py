@@ -1,0 +1,1 @@
+"""Decisions about jobs, quotes and streams: pure, no I/O."""

@@ -1,0 +1,1 @@
+"""Use cases of the job service, over the store and two ports: prices and workers."""

@@ -1,0 +1,55 @@
+"""What the use cases need of other services; `rpc` has the adapters."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from budget.core import Budget
+from budget.policy import Policy
+from jobs_service.domain.pricing import Bounds
+from jobs_service.domain.quoting import Load
+from jobs_store.events import Event
+from jobs_store.identifiers import JobId, Sequence, TenantId
+from jobs_store.quotes import QuotedModel
+
+
+class PriceSource(Protocol):
+    """PricingService."""
+
+    async def price(
+        self, model: str, bounds: Bounds, *, budget: Budget, policy: Policy, retry_attempt: int = 0
+    ) -> QuotedModel:
+        """What a model costs now.
+
+        Raises UnknownModel, PricingUnavailable, UpstreamTimeout and the other errors of a budgeted call.
+        """
+
+
+class WorkerLook(Protocol):
+    """One look at how busy the workers are; never raises but for a cancel."""
+
+    async def look(self, *, budget: Budget, policy: Policy) -> Load:
+        """The load of the worker that answered, or why none did."""
+
+
+class Feed(Protocol):
+    """A worker's live events of one job, bounded in memory."""
+
+    async def next(self, within: float) -> Event | None:
+        """The next event; None when none came within so many seconds. FeedEnded when none will come."""
+
+
+class FeedEnded(Exception):
+    """The worker's stream is over: the run ended, moved, or the worker cannot be reached. Read the store."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = reason
+
+
+class ProgressSource(Protocol):
+    """The workers' StreamProgress."""
+
+    def follow(
+        self, address: str, tenant: TenantId, job_id: JobId, *, after: Sequence, budget: Budget
+    ) -> AbstractAsyncContextManager[Feed]:
+        """The feed of the worker at an address, for the length of a block. Entering does not wait for it."""

@@ -51,8 +51,8 @@ def headline(ledger: BudgetLedger) -> str:
     initial = seconds_of(ledger.initial_duration)
     share = took / initial if initial else 1.0
     return (
-        f"{method} took {milliseconds(took)} of its {milliseconds(initial)} ({share:.1%}); "
-        f"{milliseconds(reserve)} were kept back for answering"
+        f"{method} took {milliseconds(took)} of {milliseconds(initial)} ({share:.1%}), "
+        f"{milliseconds(reserve)} of them kept for the answer"
     )
 
 
@@ -88,7 +88,7 @@ def _row(ledger: BudgetLedger, spend: BudgetSpend, *, total: float, width: int, 
     return Row(
         label=f"{spend.dependency}/{spend.method}" + (f" #{spend.attempt}" if spend.attempt > 1 else ""),
         bar=_bar(start, took, total=total, width=width, ink=ink, untried=spend.outcome in _UNTRIED),
-        figures=f"{milliseconds(took)} of {_limit(spend.limit_duration, spend)}",
+        figures=f"{milliseconds(took).removesuffix(' ms')} of {_limit(spend.limit_duration, spend)}",
         outcome=f"{outcome} {spend.reason}".strip(),
     )
 
@@ -114,4 +114,4 @@ def _end(ledger: BudgetLedger) -> float:
 
 
 def _limit(limit: Duration, spend: BudgetSpend) -> str:
-    return milliseconds(seconds_of(limit)) if spend.HasField("limit_duration") else "no limit"
+    return milliseconds(seconds_of(limit)) if spend.HasField("limit_duration") else "inf ms"

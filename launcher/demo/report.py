@@ -1,5 +1,8 @@
 """The receipt of a job: attempts, money, and where the time of its create call went."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.type.money_pb2 import Money
 from rich.table import Table
@@ -13,7 +16,9 @@ from launcher.demo.terminal import Terminal
 from servicekit.wire_money import amount_of
 from servicekit.wire_time import datetime_of
 
-BAR_WIDTH = 32
+SHORTEST_BAR: Final = 10
+LONGEST_BAR: Final = 40
+GAPS: Final = 8
 
 
 def dollars(money: Money) -> str:
@@ -32,16 +37,7 @@ def show_result(terminal: Terminal, job: Job) -> None:
 def attempts_table(job: Job) -> Table:
     """One line an attempt."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (
-        "attempt",
-        "worker",
-        "outcome",
-        "queued",
-        "to first token",
-        "took",
-        "provider cost",
-        "basis",
-    ):
+    for column in ("attempt", "worker", "outcome", "queued", "first token", "took", "provider cost"):
         table.add_column(column, justify="right" if column != "worker" else "left")
     for attempt in job.attempts:
         table.add_row(*_attempt_cells(job, attempt))
@@ -56,29 +52,44 @@ def money_table(line: QuoteLine, job: Job) -> Table:
     table.add_column(justify="right")
     table.add_column(style="dim")
     released = sum((amount_of(r.released_amount) for r in charge.reservations), start=amount_of(Money()))
-    table.add_row("quoted", dollars(line.amount), "the most that the job can cost, reserved at the create")
-    table.add_row("charged", dollars(charge.captured_amount), "the tokens used, at the quoted rates")
+    table.add_row("quoted", dollars(line.amount), "at most; reserved with the create")
+    table.add_row("charged", dollars(charge.captured_amount), "for the tokens used, at the quoted rates")
     table.add_row("given back", f"${released:.9f}", "")
-    table.add_row("provider cost", dollars(cost.amount), _name(CostBasis.Name(cost.basis)).lower())
+    table.add_row(
+        "provider cost", dollars(cost.amount), f"the operator's, {_name(CostBasis.Name(cost.basis)).lower()}"
+    )
     return table
 
 
 def show_waterfall(terminal: Terminal, ledger: BudgetLedger) -> None:
     """The ledger as bars over the time of the request."""
     terminal.fact("deadline", waterfall.headline(ledger))
-    ink = waterfall.BLOCKS if terminal.unicode else waterfall.ASCII
+    terminal.table(waterfall_table(ledger, width=terminal.out.width, unicode=terminal.unicode))
+    if more := waterfall.omitted(ledger):
+        terminal.note(more)
+
+
+def waterfall_table(ledger: BudgetLedger, *, width: int, unicode: bool) -> Table:
+    """The bars, as wide as `width` characters allow."""
+    ink = waterfall.BLOCKS if unicode else waterfall.ASCII
+    bar_width = _bar_width(waterfall.rows(ledger, width=1), width)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True)
-    for row in waterfall.rows(ledger, width=BAR_WIDTH, ink=ink):
+    for row in waterfall.rows(ledger, width=bar_width, ink=ink):
         style = "green" if row.outcome == "ok" else "yellow"
         table.add_row(row.label, Text(row.bar, style=style), row.figures, Text(row.outcome, style=style))
-    table.add_row("", Text(waterfall.scale(ledger, width=BAR_WIDTH), style="dim"), "", "")
-    terminal.table(table)
-    if more := waterfall.omitted(ledger):
-        terminal.note(more)
+    table.add_row("", Text(waterfall.scale(ledger, width=bar_width), style="dim"), "", "")
+    return table
+
+
+def _bar_width(rows: Sequence[waterfall.Row], width: int) -> int:
+    """What the other columns leave."""
+    cells = [(len(row.label), len(row.figures), len(row.outcome)) for row in rows] or [(0, 0, 0)]
+    others = sum(max(cell[column] for cell in cells) for column in range(3))
+    return min(max(width - others - GAPS, SHORTEST_BAR), LONGEST_BAR)
 
 
 def _attempt_cells(job: Job, attempt: Attempt) -> list[str]:
@@ -90,7 +101,6 @@ def _attempt_cells(job: Job, attempt: Attempt) -> list[str]:
         _between(attempt.send_time, attempt.first_token_time),
         _between(attempt.claim_time, attempt.end_time),
         dollars(attempt.provider_cost.amount),
-        _name(CostBasis.Name(attempt.provider_cost.basis)).lower(),
     ]
 
 

@@ -13,7 +13,7 @@ from launcher.demo.terminal import Terminal
 from launcher.demo.transcript import Transcript
 from launcher.local_model import ModelFacts, model_facts
 from launcher.settings import DemoSettings
-from launcher.stack import START_LIMIT, Plan, Stack, running_with_database
+from launcher.stack import LOGS, START_LIMIT, Plan, Stack, running_with_database
 
 MAX_TOKENS: Final = 96
 WATCH_LIMIT: Final = 120.0
@@ -32,7 +32,7 @@ async def run(settings: DemoSettings, terminal: Terminal) -> None:
     terminal.heading("Starting the stack")
     budget = Budget.for_work(START_LIMIT)
     async with running_with_database(
-        settings.database_url, Plan(), budget=budget, tell=terminal.fact
+        settings.database_url, Plan(logs=LOGS / "demo"), budget=budget, tell=terminal.fact
     ) as stack:
         await stack.unless_ended(_one_job(stack, question, terminal))
         terminal.heading("Stopping")

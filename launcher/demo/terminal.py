@@ -17,14 +17,15 @@ from launcher.demo.transcript import Transcript
 
 INDENT: Final = 2
 REDRAWS_PER_SECOND: Final = 12
-LABEL_WIDTH: Final = 17
+LABEL_WIDTH: Final = 16
+WIDTH_OF_FILES: Final = 110
 
 
 class Terminal:
     """Writes to stdout; failures to stderr. Honours NO_COLOR; draws with ASCII where nothing else is safe."""
 
     def __init__(self, out: Console | None = None, errors: Console | None = None) -> None:
-        self.out = out or Console(highlight=False)
+        self.out = out or _console()
         self._errors = errors or Console(stderr=True, highlight=False)
 
     @property
@@ -44,9 +45,11 @@ class Terminal:
 
     def fact(self, label: str, *values: str) -> None:
         """One line: what it is about, and what is known."""
-        line = Text(label.ljust(LABEL_WIDTH), style="cyan")
-        line.append("  ".join(values), style="default")
-        self._indented(line)
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(style="cyan", width=LABEL_WIDTH)
+        grid.add_column()
+        grid.add_row(label, Text(" ".join(values)))
+        self.table(grid)
 
     def note(self, text: str) -> None:
         """A remark of the demo about itself."""
@@ -54,7 +57,7 @@ class Terminal:
 
     def table(self, table: Table) -> None:
         """A table."""
-        self.out.print(Padding(table, (0, 0, 0, INDENT)))
+        self.out.print(Padding(table, (0, 0, 0, INDENT), expand=False))
 
     def text(self, text: str) -> None:
         """A text of the model's, wrapped."""
@@ -81,12 +84,16 @@ class Terminal:
             answer = _LiveAnswer(live, progress)
             yield answer
         self.text(answer.text)
-        self.out.print(
-            Padding(Text(progress.line(answer.transcript, time.monotonic()), style="dim"), (0, INDENT))
-        )
+        self._indented(Text(progress.line(answer.transcript, time.monotonic()), style="dim"))
 
     def _indented(self, text: Text) -> None:
-        self.out.print(Padding(text, (0, 0, 0, INDENT)))
+        self.out.print(Padding(text, (0, 0, 0, INDENT), expand=False))
+
+
+def _console() -> Console:
+    """As wide as the terminal; a file takes whole lines."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH_OF_FILES)
 
 
 class _PlainAnswer:
@@ -108,7 +115,7 @@ class _PlainAnswer:
 
     def note(self, text: str) -> None:
         """A remark between the pieces."""
-        self._out.print(f"\n-- {text} --")
+        self._out.print(f"\n-- {text} --", soft_wrap=True)
 
 
 class _LiveAnswer:

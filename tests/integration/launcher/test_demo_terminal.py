@@ -6,9 +6,11 @@ import re
 from rich.console import Console
 
 from launcher.demo.answer import Progress
+from launcher.demo.report import waterfall_table
 from launcher.demo.terminal import Terminal
 from launcher.demo.transcript import Transcript
 from tests.integration.launcher.scripted_jobs import scripted_events
+from tests.ledgers import ledger, spend
 
 TEXTS = ("The ", "sky ", "is ", "blue.")
 
@@ -62,3 +64,18 @@ def test_an_answer_that_starts_anew_is_told_where_nothing_can_be_drawn_over() ->
         answer.show(Transcript.of(scripted_events("Wrong")))
         answer.show(Transcript.of(scripted_events("No")))
     assert "Wrong\n-- the answer starts anew --\nNo" in out.getvalue()
+
+
+def test_the_waterfall_fits_into_80_columns() -> None:
+    spends = [
+        spend("find_idempotency_key", remaining=1.8, took=0.003),
+        spend("create_job", remaining=1.79, took=0.008),
+    ]
+    out = io.StringIO()
+    console = Console(file=out, width=80)
+    console.print(waterfall_table(ledger(*spends, took=0.02), width=80, unicode=False))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 3
+    assert "postgres/find_idempotency_key" in lines[0]
+    assert "3.00 of 400 ms  ok" in lines[0]
+    assert "#" in lines[1]

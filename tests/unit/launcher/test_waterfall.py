@@ -1,33 +1,8 @@
 """The picture of a budget ledger."""
 
-from hourglass.budget.v1.ledger_pb2 import BudgetLedger, BudgetSpend, SpendOutcome
+from hourglass.budget.v1.ledger_pb2 import BudgetLedger, BudgetSpend
 from launcher.waterfall import ASCII, Row, headline, milliseconds, omitted, rows, scale
-from servicekit.wire_time import duration_of
-
-
-def spend(
-    method: str, *, remaining: float, took: float, outcome: str = "OK", attempt: int = 1, reason: str = ""
-) -> BudgetSpend:
-    return BudgetSpend(
-        dependency="postgres",
-        method=method,
-        remaining_duration=duration_of(remaining),
-        limit_duration=duration_of(0.4),
-        took_duration=duration_of(took),
-        outcome=SpendOutcome.Value(f"SPEND_OUTCOME_{outcome}"),
-        attempt=attempt,
-        reason=reason,
-    )
-
-
-def ledger(*spends: BudgetSpend, took: float = 0.1) -> BudgetLedger:
-    return BudgetLedger(
-        method="hourglass.jobs.v1.JobService/CreateJob",
-        initial_duration=duration_of(2.0),
-        reserve_duration=duration_of(0.2),
-        took_duration=duration_of(took),
-        spends=spends,
-    )
+from tests.ledgers import ledger, spend
 
 
 def drawn(*spends: BudgetSpend, took: float = 0.1) -> list[str]:
@@ -64,7 +39,7 @@ def test_what_was_decided_against_is_a_mark_with_its_reason() -> None:
         Row(
             label="postgres/status",
             bar="     .    ",
-            figures="0.00 ms of 400 ms",
+            figures="0.00 of 400 ms",
             outcome="skipped_low FLOOR",
         )
     ]
@@ -78,7 +53,7 @@ def test_a_second_try_says_that_it_is_one() -> None:
 
 def test_the_headline_says_what_there_was_and_what_was_used() -> None:
     assert headline(ledger()) == (
-        "CreateJob took 100 ms of its 2000 ms (5.0%); 200 ms were kept back for answering"
+        "CreateJob took 100 ms of 2000 ms (5.0%), 200 ms of them kept for the answer"
     )
     assert headline(BudgetLedger(method="a.B/Watch")) == "Watch took 0.00 ms of a budget without an end"
 
@@ -87,7 +62,7 @@ def test_an_empty_ledger_and_one_without_times_can_be_drawn() -> None:
     assert rows(BudgetLedger(), width=10) == []
     unbounded = BudgetLedger(spends=[BudgetSpend(dependency="postgres", method="read")])
     assert [(row.bar, row.figures) for row in rows(unbounded, width=4, ink=ASCII)] == [
-        ("#   ", "0.00 ms of no limit")
+        ("#   ", "0.00 of inf ms")
     ]
 
 

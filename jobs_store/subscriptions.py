@@ -5,11 +5,14 @@ A subscription is one flag, however many signals arrive: it cannot grow. It live
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from budget.core import Budget
 from jobs_store.signals import Signal
+
+
+Wake = Callable[[], None]
 
 
 class Wakeup:
@@ -46,7 +49,7 @@ class Subscriptions:
     """All wake-ups that are waited for. Without a `Listener` nothing ever signals, and waits just end."""
 
     def __init__(self) -> None:
-        self._wakeups: dict[Signal, set[Wakeup]] = {}
+        self._wakes: dict[Signal, set[Wake]] = {}
 
     @contextmanager
     def subscribe(self, *signals: Signal) -> Iterator[Wakeup]:
@@ -55,31 +58,37 @@ class Subscriptions:
         Subscribe, then read, then wait, then read again: then no change falls between.
         """
         wakeup = Wakeup()
-        for signal in signals:
-            self._wakeups.setdefault(signal, set()).add(wakeup)
-        try:
+        with self.calling(wakeup.wake, *signals):
             yield wakeup
+
+    @contextmanager
+    def calling(self, wake: Wake, *signals: Signal) -> Iterator[None]:
+        """Has `wake` called on any of the signals, for the length of the block. It must not wait or fail."""
+        for signal in signals:
+            self._wakes.setdefault(signal, set()).add(wake)
+        try:
+            yield
         finally:
             for signal in set(signals):
-                self._forget(signal, wakeup)
+                self._forget(signal, wake)
 
     def wake(self, signal: Signal) -> None:
         """Wakes everyone who waits for this signal."""
-        for wakeup in self._wakeups.get(signal, ()):
-            wakeup.wake()
+        for wake in tuple(self._wakes.get(signal, ())):
+            wake()
 
     def wake_all(self) -> None:
         """Wakes everyone: signals may have been missed, so look again."""
-        for wakeups in self._wakeups.values():
-            for wakeup in wakeups:
-                wakeup.wake()
+        for wakes in tuple(self._wakes.values()):
+            for wake in tuple(wakes):
+                wake()
 
     def __len__(self) -> int:
         """How many different signals are waited for."""
-        return len(self._wakeups)
+        return len(self._wakes)
 
-    def _forget(self, signal: Signal, wakeup: Wakeup) -> None:
-        wakeups = self._wakeups[signal]
-        wakeups.discard(wakeup)
-        if not wakeups:
-            del self._wakeups[signal]
+    def _forget(self, signal: Signal, wake: Wake) -> None:
+        wakes = self._wakes[signal]
+        wakes.discard(wake)
+        if not wakes:
+            del self._wakes[signal]

@@ -23,7 +23,7 @@ def from_wire(enum: _EnumTypeWrapper[Any], number: int, stored: type[Stored]) ->
     """The stored value of a number; None for UNSPECIFIED and for what this release does not know."""
     known = enum.DESCRIPTOR.values_by_number.get(number)
     name = known.name.removeprefix(_prefix(enum.DESCRIPTOR.name)) if known else ""
-    return stored(name) if name in stored.__members__ else None
+    return stored[name] if name in stored.__members__ else None
 
 
 @cache

@@ -1,8 +1,8 @@
 """Joining the store's events and a worker's live ones: nothing twice, out of order or missing.
 
-Sequences are `epoch * 2^32 + n`, without gaps inside an epoch. A live event may die unflushed with its worker:
-the first event of the next epoch names the last durable sequence before it, and a reader drops what it has
-beyond.
+Sequences are `epoch * 2^32 + n`, without gaps inside an epoch. A live event may die unflushed with its
+worker: the first event of the next epoch names the last durable sequence before it, and a reader drops what
+it has beyond.
 """
 
 from collections.abc import Set as AbstractSet

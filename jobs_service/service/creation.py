@@ -1,4 +1,4 @@
-"""CreateJob: the key first, then the price outside any transaction, then one transaction; an answer after it."""
+"""CreateJob: the key first, then the price outside any transaction, then one transaction, then the answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

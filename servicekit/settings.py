@@ -88,12 +88,20 @@ def _from_files(cls: type[Settings], environ: Mapping[str, str]) -> tuple[dict[s
 
 
 def _problems(cls: type[Settings], errors: list[ErrorDetails]) -> dict[str, str]:
-    problems = {}
+    problems: dict[str, str] = {}
     for error in errors:
         name, *path = map(str, error["loc"] or ("settings",))
         variable = ".".join([cls.variable_of(name), *path])
-        problems[variable] = "is required" if error["type"] == "missing" else error["msg"]
+        problems.update(_problems_inside(variable, error))
     return problems
+
+
+def _problems_inside(variable: str, error: ErrorDetails) -> Mapping[str, str]:
+    """What is wrong with one variable. A validator's exception with `problems` tells of several, by path."""
+    several = getattr(error.get("ctx", {}).get("error"), "problems", None)
+    if several:
+        return {".".join(filter(None, (variable, path))): problem for path, problem in several.items()}
+    return {variable: "is required" if error["type"] == "missing" else error["msg"]}
 
 
 class ProcessSettings(Settings):

@@ -62,7 +62,7 @@ def end_span(span: Span, report: Report) -> None:
 
 def _add_ledger(span: Span, report: Report) -> None:
     for spend in report.budget.ledger.spends:
-        attributes: dict[str, str | int | float] = {
+        attributes: dict[str, str | int | float | bool] = {
             "dependency": spend.dependency,
             "method": spend.method,
             "remaining": spend.remaining,
@@ -71,6 +71,7 @@ def _add_ledger(span: Span, report: Report) -> None:
             "outcome": spend.outcome.value,
             "attempt": spend.attempt,
             "reason": spend.reason,
+            "would_cut": spend.would_cut,
         }
         span.add_event("budget.spend", attributes)
 
@@ -90,6 +91,11 @@ class RequestMetrics:
         )
         self._spent = meter.create_counter(
             "hourglass.budget.spent", unit="s", description="Time spent of budgets"
+        )
+        self._would_cut = meter.create_counter(
+            "hourglass.budget.would_cut",
+            unit="{spend}",
+            description="Spends that a policy in observe mode would have cut",
         )
 
     def record(self, method: str, report: Report) -> None:
@@ -113,3 +119,5 @@ class RequestMetrics:
             }
             self._spends.add(total.count, spent)
             self._spent.add(total.took, spent)
+            if total.would_cut:
+                self._would_cut.add(total.would_cut, spent)

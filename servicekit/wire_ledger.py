@@ -54,12 +54,17 @@ def _fitting(spends: tuple[Spend, ...], room: int) -> list[BudgetSpend]:
     """The spends that fit into `room` bytes, in their order: troubles first, then by cost."""
     messages = [_spend(spend) for spend in spends]
     kept = set()
-    for index in sorted(range(len(spends)), key=lambda i: (spends[i].outcome is Outcome.OK, -spends[i].took)):
+    for index in sorted(range(len(spends)), key=lambda i: _rank(spends[i])):
         room -= messages[index].ByteSize() + 3  # tag and length
         if room < 0:
             break
         kept.add(index)
     return [message for index, message in enumerate(messages) if index in kept]
+
+
+def _rank(spend: Spend) -> tuple[bool, float]:
+    smooth = spend.outcome is Outcome.OK and not spend.would_cut
+    return smooth, -spend.took
 
 
 def _spend(spend: Spend) -> BudgetSpend:
@@ -70,6 +75,7 @@ def _spend(spend: Spend) -> BudgetSpend:
         outcome=SpendOutcome.Value(f"SPEND_OUTCOME_{spend.outcome.name}"),
         attempt=spend.attempt,
         reason=spend.reason[:60],
+        would_cut=spend.would_cut,
     )
     _set(message.remaining_duration, spend.remaining)
     _set(message.limit_duration, spend.limit)

@@ -188,6 +188,7 @@ class BudgetSpend(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    WOULD_CUT_FIELD_NUMBER: _builtins.int
     dependency: _builtins.str
     """The dependency, for example `pricing` or `postgres`."""
     method: _builtins.str
@@ -198,6 +199,10 @@ class BudgetSpend(_message.Message):
     """Which try this was, from 1."""
     reason: _builtins.str
     """Why it was skipped or refused, or the reason of its error. May be empty."""
+    would_cut: _builtins.bool
+    """The policy only observes, and would have cut here had it been enforced:
+    the spend began below the floor or took longer than the limit.
+    """
     @_builtins.property
     def remaining_duration(self) -> _duration_pb2.Duration:
         """What could still be spent when this spend started, after the reserve."""
@@ -221,10 +226,11 @@ class BudgetSpend(_message.Message):
         outcome: Global___SpendOutcome.ValueType = ...,
         attempt: _builtins.int = ...,
         reason: _builtins.str = ...,
+        would_cut: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limit_duration", b"limit_duration", "remaining_duration", b"remaining_duration", "took_duration", b"took_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "dependency", b"dependency", "limit_duration", b"limit_duration", "method", b"method", "outcome", b"outcome", "reason", b"reason", "remaining_duration", b"remaining_duration", "took_duration", b"took_duration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "dependency", b"dependency", "limit_duration", b"limit_duration", "method", b"method", "outcome", b"outcome", "reason", b"reason", "remaining_duration", b"remaining_duration", "took_duration", b"took_duration", "would_cut", b"would_cut"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,6 +13,7 @@ import grpc
 import structlog
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
+from opentelemetry import metrics
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -214,6 +215,7 @@ async def serving(
     *,
     policies: Mapping[str, MethodPolicy] | None = None,
     without: Collection[str] = (),
+    meter: metrics.Meter | None = None,
     **terms: Any,
 ) -> AsyncIterator[Harness]:
     """A server on a free port of loopback, and a channel to it."""
@@ -227,7 +229,9 @@ async def serving(
         if shape not in without
     }
     methods.update(policies or {})
-    interceptor = RequestInterceptor(methods, Terms(drain=drain, **terms), tracer=provider.get_tracer("test"))
+    interceptor = RequestInterceptor(
+        methods, Terms(drain=drain, **terms), tracer=provider.get_tracer("test"), meter=meter
+    )
     servicer = Servicer(acts)
     server = grpc.aio.server(interceptors=[interceptor], options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers([servicer.handlers()])

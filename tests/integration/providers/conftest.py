@@ -24,7 +24,7 @@ def simulated() -> Iterator[str]:
 
 @pytest.fixture
 def route(simulated: str) -> ProviderRoute:
-    """A route to it with short limits."""
+    """A route to it: short limits for silence, a long one for connecting, because the machine may be busy."""
     return ProviderRoute(
         name="simulated",
         models=("simulated*",),
@@ -32,8 +32,9 @@ def route(simulated: str) -> ProviderRoute:
         idempotency_key=True,
         cancel=True,
         look_up_path="/chat/completions/by-request/{key}",
-        first_token=0.4,
-        between_tokens=0.3,
+        connect=5.0,
+        first_token=1.0,
+        between_tokens=0.5,
         total=30.0,
     )
 

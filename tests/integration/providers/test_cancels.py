@@ -14,9 +14,10 @@ from budget.ledger import Outcome
 from tests.integration.providers.calls import read, request
 from tests.model_server import request_of, requests_seen
 from tests.waiting import eventually
+from worker.providers.openai_compatible import OpenAICompatible
 
 if TYPE_CHECKING:
-    from worker.providers.openai_compatible import OpenAICompatible
+    from worker.providers.routes import ProviderRoute
 
 CLOSED = "closed_by_client"
 
@@ -74,9 +75,8 @@ async def test_an_error_in_the_block_is_not_taken_for_the_providers(
     assert ended["state"] == CLOSED
 
 
-async def test_200_random_cancels_leave_the_connections_usable(
-    provider: OpenAICompatible, simulated: str
-) -> None:
+async def test_200_random_cancels_leave_the_connections_usable(route: ProviderRoute, simulated: str) -> None:
+    provider = OpenAICompatible(route.model_copy(update={"first_token": 10.0, "between_tokens": 10.0}))
     moments = random.Random(7)
 
     async def cancelled_call() -> None:
@@ -91,5 +91,6 @@ async def test_200_random_cancels_leave_the_connections_usable(
     answers = await asyncio.gather(
         *(read(provider, request("simulated-fast:tokens=10,first=0.05")) for _ in range(20))
     )
+    await provider.close(budget=Budget.for_work(5.0))
     assert [answer.deltas for answer in answers] == [10] * 20
     await eventually(lambda: requests_seen(simulated)["open"] == 0)

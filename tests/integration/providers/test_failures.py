@@ -162,7 +162,8 @@ async def test_a_silent_tls_handshake_ends_at_the_connect_limit(route: ProviderR
         silent.bind(("127.0.0.1", 0))
         silent.listen(1)
         started = time.monotonic()
-        error = await _failure_at(route, f"https://127.0.0.1:{silent.getsockname()[1]}/v1")
+        short = route.model_copy(update={"connect": 0.2})
+        error = await _failure_at(short, f"https://127.0.0.1:{silent.getsockname()[1]}/v1")
     assert (error.error_class, error.cause, error.sent) == (TRANSIENT, Cause.CONNECT_TIMEOUT, False)
     assert time.monotonic() - started < 1.0
 

@@ -127,8 +127,9 @@ class Database:
         phase = Phase()
         async with (
             spend(budget, policy, attempt=attempt, timed_out=phase) as child,
-            self._statements(Transaction, child, policy, phase) as transaction,
+            self._connections.lend(child, policy, phase) as lent,
         ):
+            transaction = Transaction(lent, child=child, policy=policy, phase=phase, limits=self._limits)
             await transaction.begin(self._opening(child, tenants))
             yield transaction
             await transaction.commit(budget)
@@ -158,21 +159,11 @@ class Database:
         phase = Phase()
         async with (
             spend(budget, policy, timed_out=phase) as child,
-            self._statements(Statements, child, policy, phase) as statements,
+            self._connections.lend(child, policy, phase) as lent,
         ):
-            return await run(statements)
-
-    @asynccontextmanager
-    async def _statements(
-        self, kind: type["AnyStatements"], child: Budget, policy: Policy, phase: Phase
-    ) -> AsyncIterator["AnyStatements"]:
-        async with self._connections.lend(child, policy, phase) as lent:
-            yield kind(lent, child=child, policy=policy, phase=phase, limits=self._limits)
+            return await run(Statements(lent, child=child, policy=policy, phase=phase, limits=self._limits))
 
     def _opening(self, child: Budget, tenants: Sequence[str]) -> str:
         return opening(
             child.remaining(), tenants=tenants, tenant_setting=self._tenant_setting, limits=self._limits
         )
-
-
-AnyStatements = TypeVar("AnyStatements", bound=Statements)

@@ -119,17 +119,20 @@ class Transaction(Statements):
         committing = asyncio.create_task(self._send_commit())
         committing.add_done_callback(_look_at)
         self._lent.committing = committing
-        if not await outlast(committing, budget=patience(budget, self._limits.commit)):
-            raise CommitOutcomeUnknown(dependency=self._policy.dependency, method=self._policy.method)
         try:
-            tag = committing.result()
+            tag = await self._answer_to(committing, budget)
         except DRIVER_ERRORS as error:
-            typed = typed_commit_error(error, self._policy)
-            if typed is None:
-                raise
-            raise typed from error
+            raise typed_commit_error(error, self._policy) or error from error
         if tag != "COMMIT":
             raise aborted(self._policy)
+
+    async def _answer_to(self, committing: asyncio.Task[str], budget: Budget) -> str:
+        try:
+            return await asyncio.shield(committing)
+        except asyncio.CancelledError:  # our timer or the caller: either way the outcome comes first
+            if await outlast(committing, budget=patience(budget, self._limits.commit)):
+                return committing.result()
+        raise CommitOutcomeUnknown(dependency=self._policy.dependency, method=self._policy.method)
 
     async def _send_commit(self) -> str:
         return await self._connection.execute("COMMIT", timeout=self._limits.commit)

@@ -46,6 +46,18 @@ class TenantExists(StoreError):
 
     reason = "TENANT_EXISTS"
 
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f"The tenant {tenant} exists already.", metadata={"tenant_id": tenant})
+
+
+class RequestIdReused(StoreError):
+    """The request_id was used for another request."""
+
+    reason = "REQUEST_ID_REUSED"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(metadata={"request_id": request_id})
+
 
 class IdempotencyKeyReused(StoreError):
     """The idempotency key was used for another spec."""

@@ -1,5 +1,6 @@
 """Tenants: who pays, what they may do, and what they have."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -8,9 +9,10 @@ from budget.core import Budget
 from budget.errors import ConstraintViolation
 from budget.postgres import Database
 from jobs_store.creation import PolicyOf
-from jobs_store.errors import FundsTooLow, TenantNotFound
+from jobs_store.errors import FundsTooLow, RequestIdReused, TenantExists, TenantNotFound
 from jobs_store.identifiers import TenantId, new_audit_id
 from jobs_store.statements import statement
+from jobs_store.stored_json import dump
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,47 @@ class TenantStore:
             )
         return row is not None
 
+    async def register(
+        self,
+        tenant: TenantId,
+        *,
+        display_name: str,
+        limits: Limits,
+        request_id: str,
+        actor: str,
+        reason: str,
+        budget: Budget,
+    ) -> bool:
+        """Make a tenant without funds for an operator's request; False when this very request has made it.
+
+        Raises RequestIdReused, TenantExists.
+        """
+        digest = _digest_of(display_name, limits)
+        policy = self._policy_of("register_tenant")
+        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+            row = await transaction.fetchrow(
+                statement("register_tenant"),
+                tenant,
+                display_name,
+                limits.max_running,
+                limits.max_queued,
+                limits.weight,
+                request_id,
+                digest,
+                actor,
+                reason,
+                new_audit_id(),
+            )
+            assert row is not None, "register_tenant answers one row"
+            if row["is_new"]:
+                return True
+            known = await transaction.fetchrow(statement("find_operator_request"), tenant, request_id)
+        if known is None:
+            raise TenantExists(tenant)
+        if (known["action"], known["request_digest"]) != ("CREATE_TENANT", digest):
+            raise RequestIdReused(request_id)
+        return False
+
     async def fund(
         self,
         tenant: TenantId,
@@ -74,7 +117,8 @@ class TenantStore:
     ) -> bool:
         """Move `amount` dollars in, or out when negative; False when the request_id was known.
 
-        Raises TenantNotFound; FundsTooLow when more would go out than is available.
+        Raises TenantNotFound; FundsTooLow when more would go out than is available; RequestIdReused when the
+        request_id has moved another amount.
         """
         policy = self._policy_of("fund_tenant")
         try:
@@ -82,6 +126,7 @@ class TenantStore:
                 row = await transaction.fetchrow(
                     statement("fund_tenant"), tenant, request_id, amount, actor, reason, new_audit_id()
                 )
+                moved = await transaction.fetchval(statement("find_funding"), tenant, request_id)
         except ConstraintViolation as error:
             if error.constraint == "fundings_tenant_id_fkey":
                 raise TenantNotFound(tenant) from error
@@ -89,7 +134,11 @@ class TenantStore:
                 raise FundsTooLow(subject=f"tenant:{tenant}") from error
             raise
         assert row is not None, "fund_tenant answers one row"
-        return bool(row["is_new"])
+        if row["is_new"]:
+            return True
+        if moved != amount:
+            raise RequestIdReused(request_id)
+        return False
 
     async def get(self, tenant: TenantId, *, budget: Budget) -> Tenant:
         """A tenant as it is. Raises TenantNotFound."""
@@ -99,3 +148,8 @@ class TenantStore:
         if row is None:
             raise TenantNotFound(tenant)
         return Tenant(**dict(row))
+
+
+def _digest_of(display_name: str, limits: Limits) -> bytes:
+    asked = [display_name, limits.max_running, limits.max_queued, limits.weight]
+    return hashlib.sha256(dump(asked).encode()).digest()

@@ -28,8 +28,8 @@ FIRST_FREE_EVENT = 3
 class ClaimRequest:
     """What a worker can take: `lanes` that it serves, `slots` that are free, its name and address.
 
-    after_tenant: where the last claim began, so that every tenant gets its turn; `tenants`: how many are
-        looked at.
+    after_tenant: that of the last job that the last claim answered, so that every tenant gets its turn.
+    tenants: how many places of a lane (tenants, and priorities of one) are looked at.
     """
 
     lanes: Many[str]
@@ -139,7 +139,10 @@ class RunStore:
         return [row["lane"] for row in await self._fetch("find_waiting_lanes", budget=budget)]
 
     async def claim(self, request: ClaimRequest, *, budget: Budget) -> list[Claimed]:
-        """Take up to `request.slots` ready jobs, fairly across tenants and within every limit."""
+        """Take up to `request.slots` ready jobs, fairly across tenants and within every limit, in turns.
+
+        Fewer may come although more wait: claim again as long as any came and slots are free.
+        """
         rows = await self._fetch(
             "claim_jobs",
             list(request.lanes),

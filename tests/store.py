@@ -152,7 +152,13 @@ class Store:
         return job.job_id
 
     async def claim(
-        self, slots: int = 10, *, lanes: Sequence[str] = (LANE,), lease: float = LEASE, after: str = ""
+        self,
+        slots: int = 10,
+        *,
+        lanes: Sequence[str] = (LANE,),
+        lease: float = LEASE,
+        after: str = "",
+        tenants: int = 100,
     ) -> list[Claimed]:
         """Claim as a worker of these tests."""
         request = ClaimRequest(
@@ -162,7 +168,7 @@ class Store:
             worker_address="127.0.0.1:50051",
             lease=lease,
             after_tenant=TenantId(after),
-            tenants=100,
+            tenants=tenants,
         )
         return await self.runs.claim(request, budget=time_enough())
 

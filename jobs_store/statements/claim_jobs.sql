@@ -1,36 +1,46 @@
--- Claims ready jobs for free slots, fairly across tenants: finds the tenants that wait in each lane by stepping through
--- the ready index from a rotating start ($7), deals every tenant its share, and never exceeds a tenant's or a lane's
--- limit. Locks: lanes, then tenant limits (both waited for, in order, and read anew once locked, which is what makes the
--- limits exact), then jobs with SKIP LOCKED, so that nobody waits for a job row here. Nothing is locked when nothing waits.
+-- Claims ready jobs for free slots, fairly across tenants: steps through the ready index, one probe a lane, tenant and
+-- priority, from a rotating start ($7), deals every tenant its share in turns, and never exceeds a tenant's or a lane's
+-- limit. Tenants at their limit are stepped over, up to a bound, without using up a place. Within a tenant the order is
+-- ready_time - priority minutes. Rows come in the order of the turns: the tenant of the last one is the next start.
+-- Locks: lanes, then tenant limits (both waited for, in order, and read anew once locked, which is what makes the limits
+-- exact), then jobs with SKIP LOCKED, so that nobody waits for a job row here. Nothing is locked when nothing can start.
 -- $1 lanes, $2 newest spec version, $3 free slots, $4 worker, $5 its address, $6 lease in seconds, $7 start after this
--- tenant, $8 tenants looked at in a lane.
+-- tenant, $8 places: tenants and priorities that are looked at in a lane.
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now
-), waiting AS (
-    SELECT l.lane, b.lower_bound, b.upper_bound, first.tenant_id, 1 AS step
+), probe AS (
+    SELECT l.lane, b.upper_bound, first.tenant_id, first.priority, first.ready_time, 1 AS looked, 0 AS places
     FROM hourglass.lanes l
-    CROSS JOIN (VALUES ($7::text, NULL::text), ('', $7::text)) AS b (lower_bound, upper_bound)
     CROSS JOIN clock
+    CROSS JOIN (VALUES ($7::text, (SELECT max(tenant_id) FROM hourglass.tenant_limits)), ('', $7::text))
+        AS b (lower_bound, upper_bound)
     CROSS JOIN LATERAL (
-        SELECT j.tenant_id FROM hourglass.jobs j
-        WHERE j.state = 'QUEUED' AND j.lane = l.lane AND j.tenant_id > b.lower_bound
-          AND (b.upper_bound IS NULL OR j.tenant_id <= b.upper_bound)
-          AND j.ready_time <= clock.now AND j.spec_version <= $2
-        ORDER BY j.lane, j.tenant_id LIMIT 1
+        SELECT j.tenant_id, j.priority, j.ready_time FROM hourglass.jobs j
+        WHERE j.state = 'QUEUED' AND j.lane = l.lane AND j.tenant_id > b.lower_bound AND j.tenant_id <= b.upper_bound
+          AND j.spec_version <= $2
+        ORDER BY j.lane, j.tenant_id, j.priority, j.ready_time LIMIT 1
     ) first
     WHERE l.lane = ANY ($1::text[]) AND l.paused_time IS NULL AND coalesce(l.park_until <= clock.now, true)
+      AND coalesce(l.running < l.max_running, true)
     UNION ALL
-    SELECT w.lane, w.lower_bound, w.upper_bound, next.tenant_id, w.step + 1
-    FROM waiting w
+    SELECT p.lane, p.upper_bound, next.tenant_id, next.priority, next.ready_time, p.looked + 1,
+           p.places + CASE WHEN p.ready_time <= clock.now AND t.running < t.max_running THEN 1 ELSE 0 END
+    FROM probe p
     CROSS JOIN clock
+    LEFT JOIN hourglass.tenant_limits t ON t.tenant_id = p.tenant_id
     CROSS JOIN LATERAL (
-        SELECT j.tenant_id FROM hourglass.jobs j
-        WHERE j.state = 'QUEUED' AND j.lane = w.lane AND j.tenant_id > w.tenant_id
-          AND (w.upper_bound IS NULL OR j.tenant_id <= w.upper_bound)
-          AND j.ready_time <= clock.now AND j.spec_version <= $2
-        ORDER BY j.lane, j.tenant_id LIMIT 1
+        SELECT j.tenant_id, j.priority, j.ready_time FROM hourglass.jobs j
+        WHERE j.state = 'QUEUED' AND j.lane = p.lane AND (j.tenant_id, j.priority) > (p.tenant_id, p.priority)
+          AND j.tenant_id <= p.upper_bound AND j.spec_version <= $2
+        ORDER BY j.lane, j.tenant_id, j.priority, j.ready_time LIMIT 1
     ) next
-    WHERE w.step < $8
+    WHERE p.places < $8 AND p.looked < 20 * $8
+), waiting AS MATERIALIZED (
+    SELECT DISTINCT p.lane, p.tenant_id, p.priority
+    FROM probe p
+    CROSS JOIN clock
+    JOIN hourglass.tenant_limits t ON t.tenant_id = p.tenant_id
+    WHERE p.ready_time <= clock.now AND t.running < t.max_running
 ), open_lanes AS MATERIALIZED (
     SELECT l.lane, coalesce(l.max_running - l.running, $3) AS room
     FROM hourglass.lanes l
@@ -44,32 +54,34 @@ WITH RECURSIVE clock AS MATERIALIZED (
     WHERE t.tenant_id IN (SELECT w.tenant_id FROM waiting w JOIN open_lanes USING (lane)) AND t.running < t.max_running
     ORDER BY t.tenant_id
     FOR NO KEY UPDATE OF t
-), shares AS MATERIALIZED (
-    SELECT w.lane, w.tenant_id, t.room AS tenant_room, l.room AS lane_room,
-           least(t.room, l.room, greatest(1, ceil($3::numeric / count(*) OVER ()))::bigint) AS share
-    FROM (SELECT DISTINCT lane, tenant_id FROM waiting) w
-    JOIN open_lanes l USING (lane)
-    JOIN open_tenants t USING (tenant_id)
+), open_pairs AS MATERIALIZED (
+    SELECT w.lane, w.tenant_id, w.priority, t.room AS tenant_room, l.room AS lane_room
+    FROM waiting w JOIN open_lanes l USING (lane) JOIN open_tenants t USING (tenant_id)
+), share AS MATERIALIZED (
+    SELECT ceil($3::numeric / greatest(1, count(DISTINCT (lane, tenant_id))))::bigint AS jobs FROM open_pairs
 ), candidates AS MATERIALIZED (
-    SELECT s.lane, s.tenant_id, s.tenant_room, s.lane_room, c.id, c.claim_order, c.last_sequence
-    FROM shares s
+    SELECT o.lane, o.tenant_id, o.tenant_room, o.lane_room, c.id, c.claim_order, c.last_sequence
+    FROM open_pairs o
+    CROSS JOIN share
     CROSS JOIN clock
     CROSS JOIN LATERAL (
-        SELECT j.id, j.claim_order, j.last_sequence FROM hourglass.jobs j
-        WHERE j.state = 'QUEUED' AND j.lane = s.lane AND j.tenant_id = s.tenant_id
+        SELECT j.id, j.last_sequence, j.ready_time - make_interval(mins => j.priority) AS claim_order
+        FROM hourglass.jobs j
+        WHERE j.state = 'QUEUED' AND j.lane = o.lane AND j.tenant_id = o.tenant_id AND j.priority = o.priority
           AND j.ready_time <= clock.now AND j.spec_version <= $2
-        ORDER BY j.claim_order, j.id
-        LIMIT s.share
+        ORDER BY j.ready_time, j.id
+        LIMIT least(share.jobs, o.tenant_room, o.lane_room)
         FOR NO KEY UPDATE SKIP LOCKED
     ) c
 ), within_tenant AS (
     SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY claim_order, id) AS turn FROM candidates
 ), within_lane AS (
-    SELECT *, row_number() OVER (PARTITION BY lane ORDER BY turn, claim_order, id) AS lane_turn
+    SELECT *, row_number() OVER (PARTITION BY lane ORDER BY turn, tenant_id <= $7, tenant_id) AS lane_turn
     FROM within_tenant WHERE turn <= tenant_room
 ), chosen AS MATERIALIZED (
-    SELECT tenant_id, id, last_sequence FROM within_lane WHERE lane_turn <= lane_room
-    ORDER BY turn, claim_order, id LIMIT $3
+    SELECT tenant_id, id, last_sequence, row_number() OVER (ORDER BY turn, tenant_id <= $7, tenant_id) AS place
+    FROM within_lane WHERE lane_turn <= lane_room
+    ORDER BY place LIMIT $3
 ), moment AS MATERIALIZED (
     SELECT clock_timestamp() AS now FROM (SELECT count(*) AS chosen FROM chosen) AS after_the_locks
 ), claimed AS (
@@ -80,7 +92,7 @@ WITH RECURSIVE clock AS MATERIALIZED (
     FROM chosen c CROSS JOIN moment
     WHERE j.tenant_id = c.tenant_id AND j.id = c.id
     RETURNING j.tenant_id, j.id, j.lane, j.epoch, j.run_token, j.attempt_number, j.counted_attempts, j.crash_count,
-              j.known_cost, j.unknown_cost, j.claim_time, c.last_sequence
+              j.known_cost, j.unknown_cost, j.claim_time, c.last_sequence, c.place
 ), lane_count AS (
     UPDATE hourglass.lanes l SET running = l.running + n.claimed
     FROM (SELECT lane, count(*) AS claimed FROM claimed GROUP BY lane) n
@@ -107,3 +119,4 @@ SELECT c.tenant_id, c.id, c.lane, c.epoch, c.run_token, c.attempt_number, c.coun
 FROM claimed c
 JOIN hourglass.job_facts f ON f.tenant_id = c.tenant_id AND f.id = c.id
 JOIN hourglass.job_payloads p ON p.tenant_id = c.tenant_id AND p.id = c.id
+ORDER BY c.place

@@ -36,10 +36,10 @@ WITH request AS MATERIALIZED (
     WHERE r.quote_id IS NULL OR EXISTS (SELECT FROM used_quote)
 ), job AS (
     INSERT INTO hourglass.jobs
-        (tenant_id, id, lane, spec_version, priority, state, state_cause, epoch, last_sequence, update_time, ready_time, claim_order,
+        (tenant_id, id, lane, spec_version, priority, state, state_cause, epoch, last_sequence, update_time, ready_time,
          queue_start_time, queue_deadline)
     SELECT tenant_id, id, lane, spec_version, priority, 'QUEUED', 'CREATED', 1, (1::bigint << 32) + 1, now, ready_time,
-           ready_time - make_interval(mins => priority), ready_time, ready_time + make_interval(secs => queue_timeout)
+           ready_time, ready_time + make_interval(secs => queue_timeout)
     FROM timed
     RETURNING tenant_id, id
 ), reservation AS (

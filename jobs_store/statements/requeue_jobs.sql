@@ -53,9 +53,6 @@ WITH input AS MATERIALIZED (
     UPDATE hourglass.jobs j
     SET state = e.state, state_cause = e.state_cause, epoch = e.epoch, last_sequence = e.end_sequence, update_time = e.now,
         ready_time = CASE WHEN e.state = 'QUEUED' THEN e.now + make_interval(secs => e.delay) ELSE j.ready_time END,
-        claim_order = CASE WHEN e.state = 'QUEUED'
-                           THEN e.now + make_interval(secs => e.delay) - make_interval(mins => j.priority)
-                           ELSE j.claim_order END,
         hold_until = CASE WHEN e.state = 'HELD' THEN e.now + make_interval(secs => e.delay) END,
         run_token = CASE WHEN e.state = 'HELD' THEN j.run_token END,
         worker_id = NULL, worker_address = NULL, claim_time = NULL, send_time = NULL, lease_until = NULL,

@@ -12,9 +12,8 @@ CREATE TABLE hourglass.jobs (
     -- The last durable event: whoever holds the row's lock knows it, whatever its snapshot shows of the log.
     last_sequence       bigint         NOT NULL CHECK (last_sequence > 0),
     update_time         timestamptz    NOT NULL,
-    -- Not claimed before; claims go by claim_order = ready_time - priority minutes, so that waiting outweighs priority.
+    -- Not claimed before. Within a tenant claims go by ready_time - priority minutes, so that waiting outweighs priority.
     ready_time          timestamptz    NOT NULL,
-    claim_order         timestamptz    NOT NULL,
     -- The queue timeout runs between these two.
     queue_start_time    timestamptz    NOT NULL,
     queue_deadline      timestamptz    NOT NULL,
@@ -59,8 +58,9 @@ ALTER TABLE hourglass.jobs SET (
     autovacuum_analyze_scale_factor = 0.0, autovacuum_analyze_threshold = 20000
 );
 
-CREATE INDEX jobs_ready_index ON hourglass.jobs (lane, tenant_id, claim_order, id)
-    INCLUDE (ready_time, spec_version) WHERE state = 'QUEUED';
+-- The first row of a lane, tenant and priority tells whether anything is ready there: a claim reads none that is not.
+CREATE INDEX jobs_ready_index ON hourglass.jobs (lane, tenant_id, priority, ready_time, id)
+    INCLUDE (spec_version) WHERE state = 'QUEUED';
 CREATE INDEX jobs_queue_deadline_index ON hourglass.jobs (queue_deadline) WHERE state = 'QUEUED';
 CREATE INDEX jobs_running_index ON hourglass.jobs (tenant_id, id) WHERE state = 'RUNNING';
 CREATE INDEX jobs_hold_index ON hourglass.jobs (hold_until) WHERE state = 'HELD';

@@ -23,7 +23,7 @@ export PROMPT
 export MODEL
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults lint type imports format \
-	proto proto-check proto-baseline catalog migrate lock clean-data clean
+	bench-first proto proto-check proto-baseline catalog migrate lock clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ imports: $(READY) ## Layers: who may import whom
 format: $(READY) ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bench-first: $(READY) ## Time of a create and of a first token on this machine, as JSON
+	@$(BIN)/python -m bench.first_figures
 
 proto: $(READY) ## Write the typed stubs under hourglass/ from protos/
 	$(BIN)/python -m protos.generate write

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import structlog
 
 from budget.core import Budget
-from budget.errors import DatabaseUnavailable
 from budget.postgres import Database
 from jobs_store.creation import PolicyOf
 from jobs_store.decisions import Jitter
@@ -123,8 +122,6 @@ class ReaperLoop:
 
     def _fail(self, error: Exception, *, took: float) -> None:
         reason = _report("a reaper's round failed", error)
-        if isinstance(error, DatabaseUnavailable):
-            self._settled = None
         self._observe(Round(took=took, reason=reason))
 
     async def _keep_partitions(self, stop: asyncio.Event) -> None:

@@ -216,7 +216,7 @@ async def test_when_a_reaping_process_dies_another_goes_on(store: Store, databas
             await expired_runs(store, 5)
             await eventually(lambda: victim.taken_over + survivor.taken_over == 5)
             await doomed.stop(0.0)
-            ended = len(victim.seen)
+        ended = len(victim.seen)
         (job_id,) = await expired_runs(store, 1)
         await eventually(is_in(store, job_id, JobState.QUEUED), within=INTERVAL + 1.0)
         assert ended == len(victim.seen)

@@ -256,6 +256,31 @@ async def test_a_listener_whose_session_is_ended_listens_again_and_has_everyone_
         assert not await changed.wait(a_budget(0.02))
 
 
+async def test_a_listener_waits_longer_after_each_failure_and_forgets_them_once_it_listens(
+    loops: Loops, subscriptions: Subscriptions, proxy: ChaosProxy, database: TestDatabase
+) -> None:
+    pauses: list[float] = []
+
+    def no_pause(most: float) -> float:
+        pauses.append(most)
+        return 0.0
+
+    backoff = Backoff(jitter=no_pause, first=1.0, longest=4.0)
+    limits = ListenerLimits(connect=0.02)
+    dsn = through(proxy, database.request)
+    listener = Listener(dsn, subscriptions, application_name="listener", backoff=backoff, limits=limits)
+    proxy.freeze()
+    loops.start("listener", listener.run)
+    await eventually(lambda: len(pauses) >= 4)
+    proxy.flow()
+    await eventually(lambda: listener.listening)
+    failed = len(pauses)
+    proxy.sever()
+    await eventually(lambda: len(pauses) > failed)
+    assert [1.0, 2.0, 4.0, 4.0] == pauses[:4]
+    assert 1.0 == pauses[failed]
+
+
 async def test_a_listener_that_cannot_connect_at_first_begins_when_it_can(
     loops: Loops, subscriptions: Subscriptions, proxy: ChaosProxy, database: TestDatabase
 ) -> None:
@@ -332,17 +357,15 @@ async def test_a_notifier_without_its_database_drops_and_counts_and_recovers(
     assert woken
 
 
-async def test_a_notifier_in_an_outage_does_not_storm_the_server(
-    open_notifier: OpenNotifier, proxy: ChaosProxy, database: TestDatabase
-) -> None:
-    notifier = await open_notifier(NotifierLimits(statement=0.05), dsn=through(proxy, database.worker))
-    proxy.black_hole = True
-    proxy.sever()
+async def test_a_notifier_in_an_outage_tries_ever_less_often(database: TestDatabase, loops: Loops) -> None:
+    unconnected = Database(database.worker, size=1, application_name="notifier")
+    notifier = Notifier(unconnected, policy_of, backoff=BACKOFF)
+    loops.start("notifier", notifier.run)
     began = time.perf_counter()
     while time.perf_counter() - began < 0.5:
         notifier.notify(READY)
         await asyncio.sleep(0.001)
-    assert notifier.statements <= 0.5 / BACKOFF.longest + 3
+    assert 2 <= notifier.statements <= 0.5 / BACKOFF.longest + 3
 
 
 async def test_a_signal_that_cannot_be_stored_costs_only_its_own_batch(

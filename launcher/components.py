@@ -39,14 +39,21 @@ def worker(name: str, environment: _Environment, *, database: str, models: Mappi
 
 
 def jobs_service(
-    name: str, environment: _Environment, *, database: str, reaper_database: str, pricing: str
+    name: str,
+    environment: _Environment,
+    *,
+    database: str,
+    reaper_database: str,
+    pricing: str,
+    workers: Sequence[str] = (),
 ) -> Command:
-    """JobService. The DSNs are those of the request role and of the worker role; pricing: host:port."""
+    """JobService. The DSNs are those of the request role and of the worker role; the others: host:port."""
     own = {
         **_BASE,
         "DATABASE_URL": database,
         "WORKER_DATABASE_URL": reaper_database,
         "PRICING_TARGET": pricing,
+        **({"WORKERS_TARGET": f"ipv4:{','.join(workers)}"} if workers else {}),
     }
     return _service(name, "jobs_service", "JOBS", own, environment)
 

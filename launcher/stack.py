@@ -1,7 +1,7 @@
 """The whole service on one machine: Postgres, model servers, PricingService, workers, JobService."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -10,6 +10,7 @@ from budget.core import Budget
 from launcher import components, database
 from launcher.components import MODEL_SERVERS
 from launcher.database import Database
+from launcher.errors import ProcessEnded
 from launcher.processes import PROJECT, Child, Command, together, unless_ended
 from launcher.readiness import until_ready
 from launcher.roles import REQUEST, WORKER
@@ -72,7 +73,8 @@ class Stack:
         models = [self._start(components.model_server(name), budget=budget) for name in self._plan.models]
         await together(*models, self.start_pricing(budget=budget))
         workers = [self.start_worker(name, budget=budget) for name in self._plan.workers]
-        await together(*workers, self.start_jobs(JOBS, budget=budget), self._seed(budget=budget))
+        await together(*workers, self._seed(budget=budget))
+        await self.start_jobs(JOBS, budget=budget)
 
     async def start_pricing(self, *, budget: Budget) -> Child:
         """Start PricingService, and wait until it is ready."""
@@ -102,6 +104,7 @@ class Stack:
             database=self.database.dsn(REQUEST),
             reaper_database=self.database.dsn(WORKER),
             pricing=self.pricing,
+            workers=[self.children[name].address for name in self._plan.workers],
         )
         return await self._start_service(command, budget=budget)
 
@@ -110,11 +113,19 @@ class Stack:
         return await unless_ended(list(self.children.values()), work)
 
     async def stop(self, *, budget: Budget) -> None:
-        """End everything: those who do the work first, then what they need."""
-        serving = [child for name, child in self.children.items() if name not in self._needed]
-        needed = [child for name, child in self.children.items() if name in self._needed]
+        """End everything: those who do the work first, then what they need.
+
+        Raises:
+            ProcessEnded: when all have ended, for the first one that did not end with 0 when it was asked to.
+        """
+        asked = [child for child in self.children.values() if child.running]
+        serving = [child for child in asked if child.name not in self._needed]
+        needed = [child for child in asked if child.name in self._needed]
         await together(*(child.stop(budget=budget) for child in serving))
         await together(*(child.stop(budget=budget) for child in needed))
+        for child in asked:
+            if exit_code := await child.ended():
+                raise child.ending(exit_code)
 
     @property
     def _needed(self) -> Sequence[str]:
@@ -143,13 +154,16 @@ def silent(_name: str, _what: str) -> None:
 async def running(
     prepared: Database, plan: Plan, *, budget: Budget, tell: Tell = silent
 ) -> AsyncIterator[Stack]:
-    """The stack on a database that is ready, until the end of the block."""
+    """The stack on a ready database, until the end of the block. Raises what `start` and `stop` do."""
     stack = Stack(prepared, plan, tell)
     try:
         await stack.start(budget=budget)
         yield stack
-    finally:
-        await stack.stop(budget=Budget.for_work(STOP_LIMIT))
+    except BaseException:
+        with suppress(ProcessEnded):  # what went wrong first is what counts
+            await stack.stop(budget=Budget.for_work(STOP_LIMIT))
+        raise
+    await stack.stop(budget=Budget.for_work(STOP_LIMIT))
 
 
 @asynccontextmanager

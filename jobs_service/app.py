@@ -1,0 +1,260 @@
+"""The wiring of the job process."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+import grpc
+import structlog
+from pydantic import SecretStr
+
+from budget.core import Budget
+from budget.errors import BudgetError
+from budget.postgres import Database
+from budget.retry import Retries
+from jobs_service import policies as named
+from jobs_service.domain.new_job import Terms as CreateTerms
+from jobs_service.methods import methods
+from jobs_service.rpc.job_servicer import UseCases
+from jobs_service.rpc.pricing_client import PricingClient
+from jobs_service.rpc.serving import add_to
+from jobs_service.rpc.worker_channels import WorkerChannels
+from jobs_service.rpc.worker_client import WorkerLoadClient, WorkerProgress
+from jobs_service.service.cancelling import JobCanceller
+from jobs_service.service.creation import JobCreator
+from jobs_service.service.last_known import LastKnownPrices
+from jobs_service.service.pauses import Pace
+from jobs_service.service.quotes import Quoting
+from jobs_service.service.waiting import JobWaiter
+from jobs_service.service.watching import JobWatcher, WatchPace
+from jobs_service.settings import JobsSettings
+from jobs_store.cancellation import JobCancellation
+from jobs_store.creation import JobCreation
+from jobs_store.decisions import RetryTiming
+from jobs_store.identifiers import new_job_id
+from jobs_store.quotes import QuoteStore
+from jobs_store.reading import JobReader
+from jobs_store.reaper import Reaper
+from jobs_store.reaper_loop import ReaperLoop
+from jobs_store.statements import statement
+from jobs_store.tenants import TenantStore
+from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
+from servicekit.channels import client_options
+from servicekit.connecting import Connecting
+from servicekit.health import ReadinessLoop
+from servicekit.lifecycle import Loops, background_loops
+from servicekit.request import Terms, trusted
+from servicekit.server import Server
+from servicekit.telemetry import TelemetrySettings, start_telemetry
+
+APPLICATION: Final = "hourglass-jobs"
+LOOP_GRACE: Final = 5.0
+CLOSE_LIMIT: Final = 2.0
+TELEMETRY_STOP_LIMIT: Final = 2.0
+READY_CHECK_LIMIT: Final = 1.0
+READY_CHECK_INTERVAL: Final = 1.0
+REAPER_PAGE: Final = 100
+"""Seconds, and rows."""
+
+_log = structlog.stdlib.get_logger("hourglass.jobs")
+
+
+def jitter(ceiling: float) -> float:
+    """Seconds between 0 and a ceiling."""
+    return random.uniform(0.0, ceiling)  # noqa: S311 - spreads processes, hides nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Databases:
+    """Connections, by what they are for. `reaper` works as the worker role; None: nothing is reaped here."""
+
+    request: Database
+    wakeups: Database
+    reaper: Database | None
+
+    @classmethod
+    def of(cls, settings: JobsSettings) -> "Databases":
+        """None of them is connected yet."""
+        dsn, worker_dsn = settings.database_url, settings.worker_database_url
+        return cls(
+            request=_database(dsn, "", size=settings.pool_size),
+            wakeups=_database(dsn, "-wakeups", size=1),
+            reaper=None
+            if worker_dsn is None
+            else _database(worker_dsn, "-reaper", size=settings.reaper_pool_size),
+        )
+
+    def named(self) -> Mapping[str, Database]:
+        """Those there are."""
+        every = {"request": self.request, "wakeups": self.wakeups, "reaper": self.reaper}
+        return {name: database for name, database in every.items() if database is not None}
+
+    async def close(self) -> None:
+        """Ends every connection."""
+        for database in self.named().values():
+            await database.close(Budget.for_work(CLOSE_LIMIT))
+
+
+class JobsApp:
+    """All parts of the process, wired; `serving` runs them."""
+
+    def __init__(self, settings: JobsSettings) -> None:
+        self._settings = settings
+        self.databases = Databases.of(settings)
+        self._policy_of = settings.policies.of_dependency(named.POSTGRES)
+        self._subscriptions = Subscriptions()
+        self._notifier = Notifier(self.databases.wakeups, self._policy_of, backoff=Backoff(jitter=jitter))
+        self._channels = WorkerChannels()
+        self._pricing = grpc.aio.insecure_channel(settings.pricing_target, options=client_options())
+        self._workers = settings.workers_target and grpc.aio.insecure_channel(
+            settings.workers_target, options=client_options(lb_round_robin=True)
+        )
+        self.server = Server(
+            settings,
+            methods(max_stream_age=settings.max_stream_age),
+            Terms(ledger_for=trusted(settings.ledger_tenants)),
+        )
+        tenants = TenantStore(self.databases.request, self._policy_of)
+        add_to(self.server, self._use_cases(), tenants, settings.limits)
+
+    def _use_cases(self) -> UseCases:
+        database, policy_of = self.databases.request, self._policy_of
+        reader = JobReader(database, policy_of)
+        quotes = QuoteStore(database, policy_of)
+        prices = PricingClient(self._pricing, Retries())
+        last_known = LastKnownPrices(max_age=self._settings.last_known_price_age, clock=time.monotonic)
+        pace = Pace(jitter=jitter)
+        return UseCases(
+            quoting=self._quoting(prices, quotes, last_known),
+            creator=self._creator(prices, quotes, reader, last_known),
+            reader=reader,
+            waiter=JobWaiter(reader, self._subscriptions, pace),
+            watcher=self._watcher(reader, pace),
+            canceller=JobCanceller(JobCancellation(database, policy_of), reader, self._notifier.notify),
+        )
+
+    def _quoting(self, prices: PricingClient, quotes: QuoteStore, last_known: LastKnownPrices) -> Quoting:
+        book = self._settings.policies
+        return Quoting(
+            prices,
+            WorkerLoadClient(self._workers or None),
+            quotes,
+            last_known,
+            price=book.of(named.PRICING, named.QUOTE_PRICE),
+            look=book.of(named.WORKER, named.LOOK),
+            sql=book.of(named.POSTGRES, named.CREATE_QUOTE),
+            lifetime=self._settings.quote_lifetime,
+        )
+
+    def _creator(
+        self, prices: PricingClient, quotes: QuoteStore, reader: JobReader, last_known: LastKnownPrices
+    ) -> JobCreator:
+        settings = self._settings
+        return JobCreator(
+            JobCreation(self.databases.request, self._policy_of),
+            quotes,
+            reader,
+            prices,
+            last_known,
+            price=settings.policies.of(named.PRICING, named.CREATE_PRICE),
+            use_last_known=settings.last_known_price,
+            terms=CreateTerms(
+                key_lifetime=settings.key_lifetime, retry_unknown_below=settings.retry_unknown_below
+            ),
+            new_id=new_job_id,
+            notify=self._notifier.notify,
+        )
+
+    def _watcher(self, reader: JobReader, pace: Pace) -> JobWatcher:
+        policy = self._settings.policies.of(named.WORKER, named.FOLLOW)
+        progress = WorkerProgress(self._channels, policy=policy, buffer=self._settings.watch_buffer)
+        return JobWatcher(
+            reader,
+            progress,
+            self._subscriptions,
+            pace=WatchPace(pause=pace, heartbeat=self._settings.heartbeat),
+            clock=time.monotonic,
+        )
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Server]:
+        """Serves during its body, then drains, stops the loops and closes everything."""
+        try:
+            async with (
+                background_loops(grace=LOOP_GRACE) as loops,
+                self.server.serving(self._runs_on()),
+            ):
+                self._start(loops)
+                yield self.server
+        finally:
+            await self._channels.close()
+            await self._pricing.close()
+            if self._workers:
+                await self._workers.close()
+            await self.databases.close()
+
+    def _start(self, loops: Loops) -> None:
+        for name, database in self.databases.named().items():
+            loops.start(f"connect {name}", Connecting(database, name, jitter=jitter).run)
+        readiness = ReadinessLoop(self.server.health, self._is_ready, interval=READY_CHECK_INTERVAL)
+        loops.start("readiness", readiness.run)
+        loops.start("notify", self._notifier.run)
+        loops.start("listen", self._listener().run)
+        if self.databases.reaper is None:
+            _log.warning("no reaper here: HOURGLASS_JOBS_WORKER_DATABASE_URL is not set")
+        else:
+            loops.start("reap", _reaper_loop(self.databases.reaper).run)
+
+    def _listener(self) -> Listener:
+        dsn = self._settings.listen_database_url or self._settings.database_url
+        return Listener(
+            dsn.get_secret_value(),
+            self._subscriptions,
+            application_name=f"{APPLICATION}-listener",
+            backoff=Backoff(jitter=jitter),
+        )
+
+    async def _is_ready(self) -> bool:
+        name = "check_connection"
+        try:
+            await self.databases.request.fetchval(
+                Budget.for_work(READY_CHECK_LIMIT), self._policy_of(name), statement(name)
+            )
+        except BudgetError:
+            return False
+        return True
+
+    def _runs_on(self) -> Mapping[str, str]:
+        settings = self._settings
+        return {
+            "pricing": settings.pricing_target,
+            "workers": settings.workers_target or "not looked at",
+            "reaper": "here" if self.databases.reaper is not None else "not here",
+            "last_known_price": "allowed" if settings.last_known_price else "refused",
+        }
+
+
+def _database(dsn: SecretStr, suffix: str, *, size: int) -> Database:
+    return Database(dsn.get_secret_value(), size=size, application_name=f"{APPLICATION}{suffix}")
+
+
+def _reaper_loop(database: Database) -> ReaperLoop:
+    policy_of = named.REAPER_POLICIES.of_dependency(named.POSTGRES)
+    reaper = Reaper(database, policy_of, timing=RetryTiming(), jitter=jitter, page_size=REAPER_PAGE)
+    return ReaperLoop(reaper, database, policy_of, jitter=jitter)
+
+
+async def run(settings: JobsSettings, stopping: asyncio.Event) -> None:
+    """Serves until `stopping` is set, then drains."""
+    telemetry = start_telemetry(APPLICATION, version("hourglass"), TelemetrySettings.load())
+    _log.info("settings", **settings.redacted())
+    try:
+        async with JobsApp(settings).serving():
+            await stopping.wait()
+    finally:
+        await telemetry.stop(Budget.for_work(TELEMETRY_STOP_LIMIT))

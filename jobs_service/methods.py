@@ -1,0 +1,58 @@
+"""The budget of each method, in seconds, as data."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from servicekit.methods import Kind, MethodPolicies, MethodPolicy
+
+JOBS: Final = "hourglass.jobs.v1.JobService"
+ADMIN: Final = "hourglass.jobs.v1.AdminService"
+
+_UNARY: Final[Mapping[str, tuple[float, float]]] = {
+    "Quote": (0.8, 5.0),
+    "CreateJob": (2.0, 10.0),
+    "GetJob": (1.0, 5.0),
+    "ListJobs": (1.0, 5.0),
+    "WaitJob": (30.0, 300.0),
+    "CancelJob": (1.0, 5.0),
+    "RetryJob": (1.0, 5.0),
+    "ResolveJob": (1.0, 5.0),
+    "EraseJobContent": (1.0, 5.0),
+}
+"""Default and cap of JobService's methods."""
+
+_ADMIN_STREAMS: Final = ("BulkRetryJobs", "BulkResolveJobs", "BulkCancelJobs", "Verify")
+_ADMIN_UNARY: Final = (
+    "CreateTenant",
+    "UpdateTenant",
+    "GetTenant",
+    "ListTenants",
+    "FundTenant",
+    "ListLanes",
+    "UpdateLane",
+    "PauseLane",
+    "ResumeLane",
+    "ListWorkers",
+)
+_ADMIN_DEFAULT: Final = 10.0
+_ADMIN_CAP: Final = 60.0
+_ADMIN_STREAM_CAP: Final = 3600.0
+
+
+def methods(*, max_stream_age: float) -> MethodPolicies:
+    """Every method of both services. `max_stream_age`: seconds after which a watch is told to come again."""
+    jobs = {
+        f"/{JOBS}/{name}": MethodPolicy(default=default, cap=cap) for name, (default, cap) in _UNARY.items()
+    }
+    watch = MethodPolicy(default=None, cap=max_stream_age, kind=Kind.STREAM, resumable=True)
+    generate = MethodPolicy(default=10.0, cap=60.0, kind=Kind.STREAM)
+    admin = MethodPolicy(default=_ADMIN_DEFAULT, cap=_ADMIN_CAP)
+    # Each page of these has a budget of its own; the stream only has to end some day.
+    pages = MethodPolicy(default=None, cap=_ADMIN_STREAM_CAP, kind=Kind.STREAM)
+    return {
+        **jobs,
+        f"/{JOBS}/WatchJob": watch,
+        f"/{JOBS}/Generate": generate,
+        **{f"/{ADMIN}/{name}": admin for name in _ADMIN_UNARY},
+        **{f"/{ADMIN}/{name}": pages for name in _ADMIN_STREAMS},
+    }

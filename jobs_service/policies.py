@@ -1,0 +1,62 @@
+"""What the service may spend on its dependencies, as data; settings change single fields.
+
+A classic split of the default 2 s of a create: pricing 500 ms, SQL 400 ms, reserve 200 ms; of the 800 ms of a
+quote: pricing 300 ms, SQL 150 ms.
+"""
+
+from typing import Final
+
+from budget.policies import PolicyBook, policies
+
+POSTGRES: Final = "postgres"
+PRICING: Final = "pricing"
+WORKER: Final = "worker"
+
+CREATE_PRICE: Final = "GetPrice"
+QUOTE_PRICE: Final = "GetPrice.Quote"
+LOOK: Final = "GetWorkerStatus"
+FOLLOW: Final = "StreamProgress"
+CREATE_QUOTE: Final = "create_quote"
+
+_SQL_FLOOR: Final = 0.005
+
+POLICIES: Final = PolicyBook(
+    [
+        *policies(
+            POSTGRES,
+            "find_idempotency_key",
+            "read_quote",
+            "create_job",
+            "read_job",
+            "list_jobs",
+            "read_position",
+            "read_events",
+            "cancel_job",
+            limit=0.4,
+            floor=_SQL_FLOOR,
+        ),
+        *policies(POSTGRES, CREATE_QUOTE, limit=0.15, floor=_SQL_FLOOR),
+        *policies(POSTGRES, "register_tenant", "fund_tenant", "read_tenant", limit=2.0, floor=_SQL_FLOOR),
+        *policies(POSTGRES, "check_connection", "send_notifications", limit=1.0),
+        *policies(PRICING, CREATE_PRICE, limit=0.5, floor=0.02, attempts=2),
+        *policies(PRICING, QUOTE_PRICE, limit=0.3, floor=0.02, attempts=2),
+        *policies(WORKER, LOOK, limit=0.2, floor=0.1, optional=True),
+        *policies(WORKER, FOLLOW, limit=float("inf")),
+    ]
+)
+"""The request path."""
+
+REAPER_POLICIES: Final = PolicyBook(
+    policies(
+        POSTGRES,
+        "find_expired_runs",
+        "find_expired_queued",
+        "find_expired_held",
+        "finish_jobs",
+        "requeue_jobs",
+        "ensure_partitions",
+        "check_connection",
+        limit=10.0,
+    )
+)
+"""The reaper, which nobody waits for."""

@@ -1,0 +1,68 @@
+"""What the use cases answer, as messages."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from hourglass.jobs.v1 import jobs_service_pb2 as pb
+from jobs_service.domain.quoting import Line, Load, Quoted
+from jobs_service.service.creation import Outcome
+from jobs_service.service.watching import Heartbeat
+from jobs_store.events import Event
+from servicekit.wire_money import money_of
+from servicekit.wire_time import timestamp_of
+from wire.enums import to_wire
+from wire.events import event_message
+from wire.job import job_message
+from wire.rate_card import rate_card_message
+
+
+def quote_answer(quoted: Quoted) -> pb.QuoteResponse:
+    """A quote."""
+    return pb.QuoteResponse(
+        quote_id=str(quoted.quote_id),
+        lines=[_line_message(line, quoted.available) for line in quoted.lines],
+        input_token_bound=quoted.bounds.input_tokens,
+        max_output_token_count=quoted.bounds.output_tokens,
+        expire_time=timestamp_of(quoted.expire_time),
+        available_funds=money_of(quoted.available),
+        worker_load=_load_message(quoted.load),
+    )
+
+
+def create_answer(outcome: Outcome) -> pb.CreateJobResponse:
+    """The job of a key."""
+    return pb.CreateJobResponse(
+        job=job_message(outcome.job),
+        replayed=outcome.replayed,
+        key_expire_time=timestamp_of(outcome.key_expire_time),
+    )
+
+
+def watch_answer(item: Event | Heartbeat) -> pb.WatchJobResponse:
+    """The next message of a stream."""
+    match item:
+        case Event():
+            return pb.WatchJobResponse(event=event_message(item))
+        case Heartbeat():
+            now = timestamp_of(datetime.now(UTC))
+            return pb.WatchJobResponse(heartbeat=pb.Heartbeat(server_time=now, sequence=item.sequence))
+
+
+def _line_message(line: Line, available: Decimal) -> pb.QuoteLine:
+    message = pb.QuoteLine(
+        model=line.model, status=to_wire(pb.QuoteLineStatus, line.status), reason=line.reason
+    )
+    if line.priced is not None:
+        message.amount.CopyFrom(money_of(line.priced.amount))
+        message.rate_card.CopyFrom(rate_card_message(line.priced.rate_card))
+        message.affordable = line.priced.amount <= available
+    return message
+
+
+def _load_message(load: Load) -> pb.WorkerLoad:
+    return pb.WorkerLoad(
+        status=to_wire(pb.QuoteLineStatus, load.status),
+        reason=load.reason,
+        free_slot_count=load.free_slots,
+        slot_count=load.slots,
+    )

@@ -1,0 +1,143 @@
+"""JobService over gRPC."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+from typing_extensions import override
+
+from hourglass.jobs.v1 import jobs_service_pb2 as pb
+from hourglass.jobs.v1 import jobs_service_pb2_grpc as pb_grpc
+from jobs_service.domain.limits import Limits
+from jobs_service.rpc.answers import create_answer, quote_answer, watch_answer
+from jobs_service.rpc.not_filled import not_filled
+from jobs_service.rpc.requests import (
+    read_caller,
+    read_cancel,
+    read_create,
+    read_job_id,
+    read_page,
+    read_quote,
+    read_watch,
+)
+from jobs_service.service.cancelling import JobCanceller
+from jobs_service.service.creation import JobCreator
+from jobs_service.service.listing import list_page
+from jobs_service.service.quotes import Quoting
+from jobs_service.service.waiting import JobWaiter
+from jobs_service.service.watching import JobWatcher
+from jobs_store.reading import JobReader
+from servicekit.call import call_of
+from servicekit.errors import NotImplementedYet
+from wire.enums import to_wire
+from wire.job import job_detail_message, job_message
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseCases:
+    """What the methods call."""
+
+    quoting: Quoting
+    creator: JobCreator
+    reader: JobReader
+    waiter: JobWaiter
+    watcher: JobWatcher
+    canceller: JobCanceller
+
+
+class JobServicer(pb_grpc.JobServiceServicer):
+    """The methods of the contract: each reads its request, calls one use case, and writes the answer."""
+
+    def __init__(self, use_cases: UseCases, limits: Limits) -> None:
+        self._use = use_cases
+        self._limits = limits
+
+    @override
+    async def Quote(self, request: pb.QuoteRequest, context: Context) -> pb.QuoteResponse:
+        call = call_of(context)
+        question = read_quote(request, self._limits)
+        return quote_answer(await self._use.quoting.quote(question, read_caller(call), budget=call.budget))
+
+    @override
+    async def CreateJob(self, request: pb.CreateJobRequest, context: Context) -> pb.CreateJobResponse:
+        call = call_of(context)
+        create = read_create(request, self._limits, now=datetime.now(UTC))
+        return create_answer(await self._use.creator.create(create, read_caller(call), budget=call.budget))
+
+    @override
+    async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
+        call = call_of(context)
+        detail = await self._use.reader.get(
+            read_caller(call).tenant,
+            read_job_id(request.job_id),
+            with_attempts=request.include_attempts,
+            with_content=request.include_content,
+            budget=call.budget,
+        )
+        return pb.GetJobResponse(job=job_detail_message(detail, with_attempts=request.include_attempts))
+
+    @override
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
+        call = call_of(context)
+        tenant = read_caller(call).tenant
+        page = await list_page(self._use.reader, tenant, read_page(request, tenant), budget=call.budget)
+        return pb.ListJobsResponse(jobs=map(job_message, page.jobs), next_page_token=page.next_token)
+
+    @override
+    async def WaitJob(self, request: pb.WaitJobRequest, context: Context) -> pb.WaitJobResponse:
+        call = call_of(context)
+        detail = await self._use.waiter.wait(
+            read_caller(call).tenant,
+            read_job_id(request.job_id),
+            with_content=request.include_content,
+            draining=call.draining,
+            budget=call.budget,
+        )
+        return pb.WaitJobResponse(job=job_detail_message(detail))
+
+    @override
+    async def WatchJob(
+        self, request: pb.WatchJobRequest, context: Context
+    ) -> AsyncIterator[pb.WatchJobResponse]:
+        call = call_of(context)
+        watch = read_watch(request, read_caller(call).tenant)
+        async with aclosing(self._use.watcher.watch(watch, budget=call.budget)) as items:
+            async for item in items:
+                yield watch_answer(item)
+
+    @override
+    async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
+        call = call_of(context)
+        asked = read_cancel(request)
+        cancelled = await self._use.canceller.cancel(
+            read_caller(call), asked.job_id, reason=asked.reason, budget=call.budget
+        )
+        return pb.CancelJobResponse(
+            outcome=to_wire(pb.CancelOutcome, cancelled.outcome), job=job_message(cancelled.job)
+        )
+
+    @override
+    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
+        raise NotImplementedYet("RetryJob")
+
+    @override
+    async def ResolveJob(self, request: pb.ResolveJobRequest, context: Context) -> pb.ResolveJobResponse:
+        raise NotImplementedYet("ResolveJob")
+
+    @override
+    async def EraseJobContent(
+        self, request: pb.EraseJobContentRequest, context: Context
+    ) -> pb.EraseJobContentResponse:
+        raise NotImplementedYet("EraseJobContent")
+
+    @override
+    async def Generate(
+        self, request: pb.GenerateRequest, context: Context
+    ) -> AsyncIterator[pb.GenerateResponse]:
+        for response in not_filled("Generate"):
+            yield response

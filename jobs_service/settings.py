@@ -1,0 +1,58 @@
+"""Settings of the job process: `HOURGLASS_JOBS_...`."""
+
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from budget.policies import PolicyBook
+from jobs_service.domain.limits import Limits
+from jobs_service.policies import POLICIES
+from servicekit.policy_settings import overriding
+from servicekit.settings import ServerSettings
+
+_DAY = 86_400.0
+
+
+class JobsSettings(ServerSettings):
+    """What the job process can be told. Times are seconds, amounts US dollars.
+
+    database_url: PostgreSQL, as the request role. pool_size: its connections.
+    worker_database_url: the same database as the worker role, for the reaper alone; without it this process
+        takes over nothing and leaves that to the workers. reaper_pool_size: its connections.
+    listen_database_url: where to listen for wake-ups, past any PgBouncer; `database_url` when unset.
+    pricing_target, workers_target: gRPC targets; without the second quotes say nothing about load.
+    last_known_price: whether a create may use the rates seen last while PricingService is out.
+    last_known_price_age: for how long these may be used.
+    retry_unknown_below: an attempt of unknown outcome is retried by default when it cost less than this.
+    key_lifetime, quote_lifetime: how long an idempotency key and a quote are good for.
+    payload_bytes: UTF-8 bytes that the messages of a job may have together.
+    heartbeat: the longest silence of a watch. watch_buffer: live events held for one slow watcher.
+    policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).
+    """
+
+    model_config = SettingsConfigDict(env_prefix="HOURGLASS_JOBS_")
+
+    listen: str = "127.0.0.1:50051"
+    database_url: SecretStr
+    pool_size: int = Field(default=8, gt=0, le=1000)
+    worker_database_url: SecretStr | None = None
+    reaper_pool_size: int = Field(default=2, gt=0, le=100)
+    listen_database_url: SecretStr | None = None
+    pricing_target: str = Field(default="127.0.0.1:50052", min_length=1)
+    workers_target: str | None = Field(default=None, min_length=1)
+    last_known_price: bool = False
+    last_known_price_age: float = Field(default=3600.0, gt=0)
+    retry_unknown_below: Decimal = Field(default=Decimal("0.01"), ge=0)
+    key_lifetime: float = Field(default=7 * _DAY, ge=60, le=366 * _DAY)
+    quote_lifetime: float = Field(default=300.0, gt=0, le=_DAY)
+    payload_bytes: int = Field(default=1024 * 1024, gt=0)
+    heartbeat: float = Field(default=15.0, gt=0)
+    watch_buffer: int = Field(default=256, gt=0)
+    policies: Annotated[PolicyBook, NoDecode, overriding(POLICIES)] = POLICIES
+
+    @property
+    def limits(self) -> Limits:
+        """How large specs may be."""
+        return Limits(payload_bytes=self.payload_bytes)

@@ -1,0 +1,148 @@
+"""Workers in this process, jobs for them, and what became of those."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from jobs_store.identifiers import START, JobId, TenantId
+from jobs_store.states import JobState
+from tests.model_server import request_of
+from tests.store import TENANT, Store, open_store, policy_of, price, time_enough
+from tests.waiting import eventually
+from worker.app import Worker, working
+from worker.providers.routes import ProviderRoute
+from worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from jobs_store.events import Event
+    from jobs_store.reading import Attempted, JobDetail
+    from tests.postgres import TestDatabase
+
+SIMULATED = "simulated"
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A store with a funded tenant, and the provider's address."""
+
+    database: TestDatabase
+    store: Store
+    provider: str
+    stops: list[asyncio.Event] = field(default_factory=list)
+
+    def settings(self, **changed: Any) -> WorkerSettings:
+        """A worker's settings with everything quick."""
+        values: dict[str, Any] = {
+            "listen": "127.0.0.1:0",
+            "database_url": self.database.worker,
+            "name": "worker-1",
+            "routes": (self.route(),),
+            "slots": 8,
+            "poll_interval": 0.1,
+            "flush_interval": 0.02,
+            "coalesce": 0.0,
+            "backoff_base": 0.0,
+            "reap_wait": 0.0,
+            "reap_interval": 60.0,
+            "drain_grace": 5.0,
+            **changed,
+        }
+        return WorkerSettings(**values)
+
+    def route(self, **changed: Any) -> ProviderRoute:
+        """A route to the simulated provider."""
+        values: dict[str, Any] = {
+            "name": SIMULATED,
+            "models": ("simulated*",),
+            "base_url": f"{self.provider}/v1",
+            "connect": 1.0,
+            "first_token": 2.0,
+            "between_tokens": 2.0,
+            **changed,
+        }
+        return ProviderRoute(**values)
+
+    @asynccontextmanager
+    async def worker(self, **changed: Any) -> AsyncIterator[Worker]:
+        """A running worker; at the end it drains."""
+        async with working(self.settings(**changed), asyncio.Event()) as worker:
+            yield worker
+
+    async def job(self, model: str, tenant: TenantId = TENANT, **changed: Any) -> JobId:
+        """Create a job for a simulated model."""
+        lane = f"{SIMULATED}/{model.partition(':')[0]}"
+        return await self.store.create(tenant, model=model, price=price(lane=lane), **changed)
+
+    async def get(self, job_id: JobId, tenant: TenantId = TENANT) -> JobDetail:
+        """The job as it is."""
+        return await self.store.reader.get(
+            tenant, job_id, budget=time_enough(), with_attempts=True, with_content=True
+        )
+
+    async def events(self, job_id: JobId, tenant: TenantId = TENANT) -> list[Event]:
+        """Its durable events."""
+        return list(
+            await self.store.reader.events(tenant, job_id, after=START, limit=10_000, budget=time_enough())
+        )
+
+    async def ends(self, job_id: JobId, tenant: TenantId = TENANT, *, within: float = 15.0) -> JobDetail:
+        """The job once it is terminal."""
+
+        async def terminal() -> JobDetail | None:
+            detail = await self.get(job_id, tenant)
+            return detail if detail.job.state.terminal else None
+
+        return await eventually(terminal, within=within)  # type: ignore[return-value]  # only what is true leaves
+
+    async def reaches(self, job_id: JobId, state: JobState, *, within: float = 15.0) -> JobDetail:
+        """The job once it is in a state."""
+
+        async def reached() -> JobDetail | None:
+            detail = await self.get(job_id)
+            return detail if detail.job.state is state else None
+
+        return await eventually(reached, within=within)  # type: ignore[return-value]  # the same
+
+    async def token_of(self, job_id: JobId) -> str:
+        """The run token that stands on the row: the provider's request key."""
+        row = await self.store.worker.fetchrow(
+            time_enough(),
+            policy_of("look"),
+            "SELECT run_token FROM hourglass.jobs WHERE id = $1 AND run_token IS NOT NULL",
+            job_id,
+        )
+        return "" if row is None else str(row["run_token"])
+
+    async def seen(self, key: str) -> dict[str, Any] | None:
+        """What the provider saw of a call."""
+        return await request_of(self.provider, key)
+
+    async def funds(self, tenant: TenantId = TENANT) -> tuple[Decimal, Decimal]:
+        """Reserved and captured."""
+        found = await self.store.tenants.get(tenant, budget=time_enough())
+        assert found.funded == found.available + found.reserved + found.captured
+        return found.reserved, found.captured
+
+
+def outcomes(detail: JobDetail) -> list[str]:
+    """What came of its attempts, in order."""
+    return [attempt.end.outcome for attempt in attempts(detail)]
+
+
+def attempts(detail: JobDetail) -> list[Attempted]:
+    """Its ended attempts, in order."""
+    return sorted(detail.attempts, key=lambda attempt: attempt.number)
+
+
+@asynccontextmanager
+async def open_bench(database: TestDatabase, provider: str) -> AsyncIterator[Bench]:
+    """A bench over a fresh database."""
+    async with open_store(database) as store:
+        await store.tenant()
+        yield Bench(database=database, store=store, provider=provider)

@@ -1,0 +1,87 @@
+"""Settings of a worker: `HOURGLASS_WORKER_...`."""
+
+import os
+import socket
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from budget.policies import PolicyBook
+from servicekit.policy_settings import overriding
+from servicekit.settings import ServerSettings
+from worker.policies import POLICIES
+from worker.providers.routes import ProviderRoute, Routes
+
+
+def _name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+class WorkerSettings(ServerSettings):
+    """What a worker can be told. Times are seconds, sizes bytes, amounts of work counts.
+
+    database_url: as the worker role. direct_database_url: to the server itself, for LISTEN, when the other
+        one goes through a pooler. wake_ups: whether to listen and notify at all; without, everything polls.
+    name: of this worker, in attempts and events. advertised_address: where others reach it; by default where
+        it listens.
+    routes: the providers, as a JSON list; first match wins.
+
+    slots: runs at once. poll_interval: between two looks for work without a signal, about. claim_tenants:
+        tenants looked at in a lane at once.
+    lease: what a renewal asks for. renewal_interval, renewal_retry: its pace. cut_off: without a renewal for
+        so long no call starts.
+    coalesce: chunks within so long are one delta. flush_interval, flush_size: when events become durable.
+    log_events, log_size: what of a run is held for readers. heartbeat, write_limit: of StreamProgress.
+    policies: changes to worker.policies. ending_patience: how long an ending is tried while the store is away.
+    drain_grace: how long calls may go on after SIGTERM. ending_grace: how long their endings take then.
+    backoff_base, backoff_cap, platform_park, hold_timeout: see jobs_store.decisions.
+    reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="HOURGLASS_WORKER_")
+
+    listen: str = "127.0.0.1:50053"
+    database_url: str
+    database_size: int = Field(default=6, ge=1, le=100)
+    direct_database_url: str | None = None
+    wake_ups: bool = True
+    name: str = Field(default_factory=_name, min_length=1, max_length=200)
+    advertised_address: str | None = None
+    routes: tuple[ProviderRoute, ...] = Field(min_length=1)
+
+    slots: int = Field(default=64, ge=1, le=10_000)
+    poll_interval: float = Field(default=1.0, gt=0)
+    claim_tenants: int = Field(default=100, ge=1)
+
+    lease: float = Field(default=30.0, gt=0)
+    renewal_interval: float = Field(default=8.0, gt=0)
+    renewal_retry: float = Field(default=0.5, gt=0)
+    cut_off: float = Field(default=24.0, gt=0)
+
+    coalesce: float = Field(default=0.03, ge=0)
+    flush_interval: float = Field(default=0.2, gt=0)
+    flush_size: int = Field(default=8192, gt=0)
+    log_events: int = Field(default=4096, ge=16)
+    log_size: int = Field(default=1024 * 1024, gt=0)
+    heartbeat: float = Field(default=15.0, gt=0)
+    write_limit: float = Field(default=5.0, gt=0)
+
+    policies: Annotated[PolicyBook, NoDecode, overriding(POLICIES)] = POLICIES
+    ending_patience: float = Field(default=600.0, gt=0)
+    ending_grace: float = Field(default=10.0, gt=0)
+
+    backoff_base: float = Field(default=0.5, ge=0)
+    backoff_cap: float = Field(default=60.0, ge=0)
+    platform_park: float = Field(default=60.0, gt=0)
+    hold_timeout: float = Field(default=3600.0, gt=0)
+
+    reap_interval: float = Field(default=5.0, gt=0)
+    reap_wait: float = Field(default=10.0, ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.renewal_interval < self.cut_off < self.lease:
+            raise ValueError("wanted: renewal_interval < cut_off < lease")
+        Routes(routes=self.routes)  # names twice
+        return self

@@ -53,7 +53,7 @@ def jobs_service(
         "DATABASE_URL": database,
         "WORKER_DATABASE_URL": reaper_database,
         "PRICING_TARGET": pricing,
-        **({"WORKERS_TARGET": f"ipv4:{','.join(workers)}"} if workers else {}),
+        **_workers_target(workers),
     }
     return _service(name, "jobs_service", "JOBS", own, environment)
 
@@ -61,6 +61,16 @@ def jobs_service(
 def routes(models: Mapping[str, str]) -> list[dict[str, Any]]:
     """The worker's provider routes to the model servers that run."""
     return [{"name": name, "base_url": f"{url}/v1", **_ROUTES[name]} for name, url in models.items()]
+
+
+def _workers_target(workers: Sequence[str]) -> _Environment:
+    match workers:
+        case []:
+            return {}
+        case [only]:
+            return {"WORKERS_TARGET": only}
+        case _:
+            return {"WORKERS_TARGET": f"ipv4:{','.join(workers)}"}
 
 
 def _service(name: str, module: str, prefix: str, own: _Environment, environment: _Environment) -> Command:

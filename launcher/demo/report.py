@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
 from hourglass.jobs.v1.job_pb2 import Attempt, AttemptOutcome, CostBasis, FinishReason, Job
-from hourglass.jobs.v1.jobs_service_pb2 import QuoteLine
+from hourglass.jobs.v1.jobs_service_pb2 import QuoteLine, QuoteLineStatus, WorkerLoad
 from launcher import waterfall
 from launcher.demo.terminal import Terminal
 from servicekit.wire_money import amount_of
@@ -24,6 +24,13 @@ GAPS: Final = 8
 def dollars(money: Money) -> str:
     """An amount in full: 1e-9 dollars are money too."""
     return f"${amount_of(money):.9f}"
+
+
+def load(workers: WorkerLoad) -> str:
+    """How busy the workers are, or why nobody looked."""
+    if workers.status != QuoteLineStatus.QUOTE_LINE_STATUS_OK:
+        return f"nobody looked at their load: {workers.reason or 'no answer'}"
+    return f"{workers.free_slot_count} of {workers.slot_count} slots are free"
 
 
 def show_result(terminal: Terminal, job: Job) -> None:

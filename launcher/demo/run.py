@@ -50,6 +50,7 @@ async def _one_job(stack: Stack, question: Question, terminal: Terminal) -> None
             f"at most {report.dollars(line.amount)} for {quoted.input_token_bound} tokens in",
             f"and {quoted.max_output_token_count} out",
         )
+        terminal.fact("workers", report.load(quoted.worker_load))
         created = await steps.create(channel, question, quoted.quote_id)
         _tell_created(terminal, created)
         transcript = await _answer(stack, created, question, terminal)

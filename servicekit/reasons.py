@@ -338,13 +338,63 @@ REASONS: Final = _table(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreAnswer:
+    """An error that gRPC's C core answers by itself, before or after us: without a reason, in no log of ours.
+
+    `text`: the status message, `*` for what differs from case to case.
+    """
+
+    code: StatusCode
+    text: str
+    when: str
+
+
+CORE_ANSWERS: Final = (
+    CoreAnswer(
+        code=StatusCode.DEADLINE_EXCEEDED,
+        text="Deadline Exceeded",
+        when="The deadline had passed at arrival, or passed before an answer could be sent or was taken.",
+    ),
+    CoreAnswer(
+        code=StatusCode.INTERNAL,
+        text="Error parsing 'grpc-timeout' metadata",
+        when="A `grpc-timeout` that is no number with a unit (`H`, `M`, `S`, `m`, `u`, `n`).",
+    ),
+    CoreAnswer(
+        code=StatusCode.INTERNAL,
+        text="Error parsing '*-bin' metadata: *",
+        when="A binary metadata value that is not base64.",
+    ),
+    CoreAnswer(
+        code=StatusCode.INTERNAL, text="Illegal header key: *", when="A metadata key that is not lower-case."
+    ),
+    CoreAnswer(
+        code=StatusCode.RESOURCE_EXHAUSTED,
+        text="received metadata size exceeds * limit *",
+        when="More than 16 KiB of metadata: now and then; more than 20 KiB: always.",
+    ),
+    CoreAnswer(
+        code=StatusCode.RESOURCE_EXHAUSTED,
+        text="*: Received message larger than max *",
+        when="A message above the server's size limit.",
+    ),
+    CoreAnswer(
+        code=StatusCode.UNAVAILABLE,
+        text="*",
+        when="No connection, a lost one, or a server at the very end of its shutdown. Retry with backoff.",
+    ),
+)
+
+
 def as_markdown(reasons: Iterable[Reason] = REASONS.values()) -> str:
     """The text of docs/errors.md."""
     rows = (
         f"| `{r.name}` | `{r.code.name}` | {'yes' if r.retryable else 'no'} | {r.meaning} | {r.action} |"
         for r in sorted(reasons, key=lambda reason: reason.name)
     )
-    return "\n".join((*_HEAD, *rows, ""))
+    core = (f"| `{answer.code.name}` | `{answer.text}` | {answer.when} |" for answer in CORE_ANSWERS)
+    return "\n".join((*_HEAD, *rows, *_CORE_HEAD, *core, ""))
 
 
 _HEAD: Final = (
@@ -357,14 +407,23 @@ _HEAD: Final = (
     "`PreconditionFailure` or `BadRequest` come with it. Details take at most 4 kB: when violations",
     "had to be left out, `ErrorInfo.metadata` says how many in `omitted_violations`.",
     "",
-    "Two errors come from the gRPC transport itself and carry no reason: `DEADLINE_EXCEEDED` with the",
-    "text `Deadline Exceeded` when the deadline passed before the server could answer, and",
-    "`RESOURCE_EXHAUSTED` for a message above the size limit.",
+    "A few errors come from the gRPC transport itself and carry no reason; they stand at the page's end.",
     "",
     "*Retry*: the same request may succeed later without a change.",
     "",
     "| Reason | Code | Retry | Meaning | What to do |",
     "|---|---|---|---|---|",
+)
+
+_CORE_HEAD: Final = (
+    "",
+    "## Errors without a reason",
+    "",
+    "The gRPC transport answers these by itself; `*` stands for what differs. What it refuses before a",
+    "handler could run (all but a deadline that passes later) is in no log line and no metric of ours.",
+    "",
+    "| Code | Text | When |",
+    "|---|---|---|",
 )
 
 

@@ -353,11 +353,12 @@ def return_of(
     *,
     state: JobState = JobState.QUEUED,
     delay: float = 0.0,
+    first_event: int = FIRST_FREE_EVENT + 1,
 ) -> Return:
     """A run gives its job back."""
     end = end or failed()
     return Return(
-        fence=fence_of(run),
+        fence=fence_of(run, first_event=first_event),
         state=state,
         cause=cause,
         delay=delay,
@@ -371,9 +372,16 @@ def release_of(run: Claimed) -> Return:
     return return_of(run, Cause.RELEASED, NOT_SENT)
 
 
-def hold_of(run: Claimed, *, timeout: float = 3600.0) -> Return:
+def hold_of(run: Claimed, *, timeout: float = 3600.0, first_event: int = FIRST_FREE_EVENT + 1) -> Return:
     """A run leaves its job to whoever decides."""
-    return return_of(run, Cause.UNKNOWN_OUTCOME, unknown(), state=JobState.HELD, delay=timeout)
+    return return_of(
+        run,
+        Cause.UNKNOWN_OUTCOME,
+        unknown(),
+        state=JobState.HELD,
+        delay=timeout,
+        first_event=first_event,
+    )
 
 
 def seeded(seed: int) -> random.Random:

@@ -128,8 +128,8 @@ async def test_a_full_queue_refuses_and_leaves_nothing(store: Store) -> None:
 
 LIMIT, LANE_LIMIT, CLAIMERS, JOBS = 5, 7, 8, 30
 
-# What a commit may never show is refused at once. A CHECK would not do: PostgreSQL also tries it on the row as
-# the statement's snapshot shows it, before it waits for whoever changes that row.
+# What a commit may never show is refused at once. A CHECK would not do: PostgreSQL also tries it on the row
+# as the statement's snapshot shows it, before it waits for whoever changes that row.
 NEVER_ABOVE = """
 CREATE FUNCTION never_above() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

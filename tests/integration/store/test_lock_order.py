@@ -1,0 +1,183 @@
+"""One lock order: who waits for a row holds nothing that comes after it, so nothing can deadlock."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import pytest
+
+from jobs_store.errors import StoreError
+from jobs_store.identifiers import JobId, TenantId
+from jobs_store.runs import Claimed
+from tests.integration.store.locks import holding, locked_tables, superuser, until_waiting
+from tests.store import (
+    LEASE,
+    OVER,
+    TENANT,
+    Store,
+    acceptance_of,
+    cancelled_end_of,
+    deltas_of,
+    failure_of,
+    hold_of,
+    release_of,
+    return_of,
+    seeded,
+    time_enough,
+    token_of,
+)
+
+pytestmark = pytest.mark.every_postgres
+
+Act = Callable[[], Awaitable[object]]
+Scene = Callable[[Store], Awaitable[Act]]
+
+
+async def creating(store: Store) -> Act:
+    return store.create
+
+
+async def claiming(store: Store) -> Act:
+    await store.create()
+    return store.claim
+
+
+async def accepting(store: Store) -> Act:
+    run = await store.running()
+    return lambda: store.runs.finish([acceptance_of(run)], budget=time_enough())
+
+
+async def requeueing(store: Store) -> Act:
+    run = await store.running()
+    return lambda: store.runs.requeue([return_of(run)], budget=time_enough())
+
+
+async def cancelling(store: Store) -> Act:
+    job_id = await store.create()
+    return lambda: store.cancellation.cancel(TENANT, job_id, principal="a", reason="", budget=time_enough())
+
+
+async def reaping(store: Store) -> Act:
+    await store.running(lease=OVER)
+    return lambda: store.reaper.reap(budget=time_enough())
+
+
+ORDER = ["idempotency_keys", "jobs", "reservations", "lanes", "tenant_limits", "tenant_funds"]
+TOUCHED: dict[Scene, list[str]] = {
+    # Nobody sees the rows that a create makes before its commit: only what it shares with others counts.
+    creating: ["tenant_limits", "tenant_funds"],
+    claiming: ["lanes", "tenant_limits"],
+    accepting: ORDER[1:],
+    requeueing: ["jobs", "lanes", "tenant_limits"],
+    cancelling: ["jobs", "reservations", "tenant_limits", "tenant_funds"],
+    reaping: ["jobs", "lanes", "tenant_limits"],
+}
+CASES = [
+    pytest.param(scene, table, id=f"{scene.__name__}-{table}")
+    for scene, tables in TOUCHED.items()
+    for table in tables
+]
+
+
+@pytest.mark.parametrize(("scene", "awaited"), CASES)
+async def test_who_waits_for_a_row_holds_only_what_comes_before_it(
+    store: Store, scene: Scene, awaited: str
+) -> None:
+    await store.tenant()
+    act = await scene(store)
+    async with superuser(store) as watching:
+        async with holding(store, awaited):
+            acting = asyncio.ensure_future(act())
+            await until_waiting(watching)
+            locked = await locked_tables(watching) - {awaited}
+        await acting
+    assert locked <= set(ORDER[: ORDER.index(awaited)])
+    expected = [table for table in TOUCHED[scene] if ORDER.index(table) < ORDER.index(awaited)]
+    assert set(expected) <= locked
+
+
+async def test_a_claim_waits_for_no_job(store: Store) -> None:
+    await store.tenant()
+    await store.create()
+    async with holding(store, "jobs"):
+        free = await store.create()
+        assert [free] == [run.job_id for run in await store.claim()]
+
+
+WORKERS, STEPS = 8, 60
+TENANTS = [TenantId(name) for name in ("a", "b", "c")]
+
+
+async def test_random_interleavings_of_everything_never_deadlock(store: Store) -> None:
+    """DatabaseConflict would be a deadlock; every other refusal is a typed outcome."""
+    for tenant in TENANTS:
+        await store.tenant(tenant, funds=Decimal("0.3"), max_running=7)
+    shared = Shared()
+    await asyncio.gather(*(Chaos(store, shared, seed).go_on() for seed in range(WORKERS)))
+    async with superuser(store) as connection:
+        deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        assert 0 == await connection.fetchval(deadlocks)
+        assert 0 < await connection.fetchval("SELECT count(*) FROM hourglass.finished_jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all workers know: every job and every run there ever was, those of zombies included."""
+
+    jobs: list[tuple[TenantId, JobId]] = field(default_factory=list)
+    runs: list[Claimed] = field(default_factory=list)
+
+
+class Chaos:
+    """One worker that does anything to anything."""
+
+    def __init__(self, store: Store, shared: Shared, seed: int) -> None:
+        self.store = store
+        self.shared = shared
+        self.chance = seeded(seed)
+
+    async def go_on(self) -> None:
+        acts = [
+            self.create, self.create, self.create, self.claim, self.claim,
+            self.finish, self.requeue, self.write, self.cancel, self.reap,
+        ]  # fmt: skip
+        for _ in range(STEPS):
+            with suppress(StoreError):
+                await self.chance.choice(acts)()
+
+    def some(self, most: int) -> list[Claimed]:
+        runs = self.shared.runs
+        return self.chance.sample(runs, min(len(runs), self.chance.randint(0, most)))
+
+    async def create(self) -> None:
+        tenant = self.chance.choice(TENANTS)
+        self.shared.jobs.append((tenant, await self.store.create(tenant)))
+
+    async def claim(self) -> None:
+        lease = self.chance.choice([LEASE, OVER])
+        self.shared.runs.extend(await self.store.claim(self.chance.randint(1, 5), lease=lease))
+
+    async def finish(self) -> None:
+        end = self.chance.choice([acceptance_of, failure_of, cancelled_end_of])
+        await self.store.runs.finish([end(run) for run in self.some(5)], budget=time_enough())
+
+    async def requeue(self) -> None:
+        back = self.chance.choice([return_of, release_of, hold_of])
+        await self.store.runs.requeue([back(run) for run in self.some(5)], budget=time_enough())
+
+    async def write(self) -> None:
+        runs = self.store.runs
+        await self.store.start(*self.some(5))
+        await runs.append([deltas_of(run, "x") for run in self.some(5)], budget=time_enough())
+        await runs.renew([token_of(run) for run in self.some(9)], lease=LEASE, budget=time_enough())
+
+    async def cancel(self) -> None:
+        if self.shared.jobs:
+            tenant, job_id = self.chance.choice(self.shared.jobs)
+            cancellation = self.store.cancellation
+            await cancellation.cancel(tenant, job_id, principal="a", reason="", budget=time_enough())
+
+    async def reap(self) -> None:
+        await self.store.reaper.reap(budget=time_enough())

@@ -27,6 +27,10 @@ class Principal:
     user: str
 
 
+def no_admission() -> None:
+    """What `Call.admit` does where nothing limits what is in flight."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request.
@@ -35,6 +39,8 @@ class Call:
     traceparent, tracestate: W3C trace context of this server's span, or the caller's when nothing is traced.
     metadata: the text metadata of the request; values of a repeated key are joined by commas.
     draining: set when the server begins to shut down. Calls that wait should answer then.
+    admit: a method whose admission is `deferred` calls it before its real work begins; raises
+        servicekit.admission.Overloaded. For all others it does nothing.
     """
 
     method: str
@@ -44,6 +50,7 @@ class Call:
     tracestate: str
     metadata: Mapping[str, str]
     draining: asyncio.Event
+    admit: Callable[[], None] = no_admission
 
 
 @runtime_checkable

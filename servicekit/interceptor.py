@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 from opentelemetry import metrics, trace
 
+from servicekit.admission_metrics import observe_admission
 from servicekit.behaviours import Behaviour, Handler, failing, wrapped
 from servicekit.call import text_metadata
 from servicekit.errors import MethodNotFound
@@ -40,7 +41,10 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
         self._methods = methods
         self._terms = terms
         self._tracer = tracer or trace.get_tracer("hourglass.servicekit")
-        self._metrics = RequestMetrics(meter or metrics.get_meter("hourglass.servicekit"))
+        meter = meter or metrics.get_meter("hourglass.servicekit")
+        self._metrics = RequestMetrics(meter)
+        if terms.admission is not None:
+            observe_admission(meter, terms.admission)
         self._log = RequestLog()
 
     async def intercept_service(

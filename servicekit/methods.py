@@ -13,6 +13,19 @@ class Kind(StrEnum):
     STREAM = "stream"
 
 
+class Admission(StrEnum):
+    """What a call has to pass before it starts, see servicekit.admission."""
+
+    NORMAL = "normal"
+    """The adaptive limit, which learns from its latency."""
+    COUNT = "count"
+    """A count of its own and no lesson: for calls that wait on purpose, however long."""
+    DEFERRED = "deferred"
+    """A small count of its own until the handler asks to be admitted as a normal call (`Call.admit`)."""
+    EXEMPT = "exempt"
+    """Nothing: for operators, who come when the server is in trouble."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodPolicy:
     """The limits of one method, in seconds.
@@ -22,6 +35,7 @@ class MethodPolicy:
     resumable: a stream that can be continued by a cursor. It ends with UNAVAILABLE/RESUME when its time is
         nearly over or the server drains, never with DEADLINE_EXCEEDED.
     exempt: the call gets no budget, no log line and no span.
+    admission: what it has to pass where the server limits what is in flight.
     """
 
     default: float | None
@@ -29,6 +43,7 @@ class MethodPolicy:
     kind: Kind = Kind.UNARY
     resumable: bool = False
     exempt: bool = False
+    admission: Admission = Admission.NORMAL
 
     def __post_init__(self) -> None:
         """ValueError that names the field."""
@@ -43,7 +58,7 @@ class MethodPolicy:
 MethodPolicies = Mapping[str, MethodPolicy]
 """By full method name, such as `/hourglass.jobs.v1.JobService/CreateJob`."""
 
-UNKNOWN_METHOD: Final = MethodPolicy(default=1.0, cap=5.0)
+UNKNOWN_METHOD: Final = MethodPolicy(default=1.0, cap=5.0, admission=Admission.EXEMPT)
 _EXEMPT: Final = ("/grpc.health.", "/grpc.reflection.", "/grpc.channelz.")
 
 

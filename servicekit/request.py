@@ -11,8 +11,9 @@ import grpc
 from budget.cancel import CancelWatch
 from budget.core import Budget, Clock
 from budget.errors import BudgetTooLow
+from servicekit.admission import AdmissionControl, Passage
 from servicekit.behaviours import Behaviour
-from servicekit.call import Authenticate, Call, Principal, development_principal
+from servicekit.call import Authenticate, Call, Principal, development_principal, no_admission
 from servicekit.context import STATUS_DETAILS, ServedContext, Trailers
 from servicekit.drain import Drain, Scope
 from servicekit.endings import SUCCESS, Circumstances, Verdict, caller_deadline_passed, judge
@@ -39,11 +40,13 @@ class Terms:
 
     authenticate: finds the principal; believes the metadata by default (development).
     ledger_for: who gets the ledger in the trailing metadata.
+    admission: limits what is in flight; None lets everybody in.
     """
 
     drain: Drain = field(default_factory=Drain)
     authenticate: Authenticate = development_principal
     ledger_for: Callable[[Principal], bool] = everyone
+    admission: AdmissionControl | None = None
     clock: Clock = time.monotonic
 
 
@@ -73,25 +76,35 @@ class Request:
             incoming=self._incoming, default=policy.default, cap=policy.cap, clock=terms.clock
         )
         self._scope = Scope(self._budget, resumable=policy.resumable)
+        self._passage: Passage | None = None
+        if terms.admission is not None:
+            self._passage = terms.admission.passage(method, policy.admission, self._budget)
         self._principal: Principal | None = None
         self._verdict: Verdict | None = None
         self._abort_error: grpc.aio.AbortError | None = None
 
     async def run(self, behaviour: Behaviour) -> bytes | None:
         """The bytes of a single answer; None after a stream. Raises what grpc expects of an ended call."""
-        watch = CancelWatch.here()
         with self._terms.drain.admit(self._scope):
             try:
-                response = await self._handle(behaviour)
-            except (asyncio.CancelledError, Exception) as error:
-                if self._abort_error is not None:
-                    raise self._abort_error from error
-                verdict = judge(error, self._circumstances(watch))
-                await self._end(verdict, ())
-            return response
+                return await self._answer(behaviour)
+            finally:
+                if self._passage is not None:
+                    self._passage.leave(self._verdict.ending if self._verdict else None)
+
+    async def _answer(self, behaviour: Behaviour) -> bytes | None:
+        watch = CancelWatch.here()
+        try:
+            return await self._handle(behaviour)
+        except (asyncio.CancelledError, Exception) as error:
+            if self._abort_error is not None:
+                raise self._abort_error from error
+            await self._end(judge(error, self._circumstances(watch)), ())
 
     async def _handle(self, behaviour: Behaviour) -> bytes | None:
         self._admit()
+        if self._passage is not None:
+            self._passage.arrive()
         async with self._scope.limit():
             self._principal = await self._terms.authenticate(self._metadata, self._budget)
             context = self._context(behaviour, self._principal)
@@ -117,6 +130,7 @@ class Request:
             tracestate=trace.get("tracestate", ""),
             metadata=self._metadata,
             draining=self._terms.drain.started,
+            admit=self._passage.admit if self._passage else no_admission,
         )
         return ServedContext(self._inner, call=call, codec=behaviour.codec, abort=self._end)
 

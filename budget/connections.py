@@ -164,7 +164,7 @@ class Connections:
             async with asyncio.timeout(self._limits.clean_up):
                 await self._undo(lent)
                 await self._pool.release(lent.connection)
-        except DRIVER_ERRORS:
+        except Exception:  # noqa: BLE001 # whatever went wrong, this connection is not fit to be lent again
             await self._discard(lent)
         except asyncio.CancelledError:
             await self._discard(lent)
@@ -175,13 +175,15 @@ class Connections:
     async def _undo(self, lent: Lent) -> None:
         if lent.committing is not None:
             await asyncio.wait({lent.committing})
-        if lent.in_transaction:
-            await lent.connection.execute("ROLLBACK", timeout=self._limits.clean_up)
+        # A cancel between Parse and Execute leaves asyncpg idle and the backend in an implicit transaction
+        # that nobody ends, its locks held: any simple query ends it.
+        statement = "ROLLBACK" if lent.in_transaction else "SELECT 1"
+        await lent.connection.execute(statement, timeout=self._limits.clean_up)
 
     async def _discard(self, lent: Lent) -> None:
-        with suppress(*DRIVER_ERRORS):  # the driver was faster and has ended it itself
+        with suppress(Exception):  # the driver was faster and has ended it itself
             lent.connection.terminate()
-        with suppress(*DRIVER_ERRORS):
+        with suppress(Exception):
             await self._pool.release(lent.connection)
 
 

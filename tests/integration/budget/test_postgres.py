@@ -156,6 +156,20 @@ async def test_after_a_cancel_the_backend_is_idle_and_its_connection_is_used_aga
     assert db.lost == 0
 
 
+async def test_a_cancel_between_the_steps_of_a_statement_leaves_no_backend_in_the_middle_of_it(
+    db: Database, observer: "asyncpg.Connection[Any]"
+) -> None:
+    for step in range(150):
+        statement = f"SELECT {step} FROM things"  # a new one has to be prepared first
+        task = asyncio.create_task(db.fetch(a_request(), QUERY, statement))
+        await asyncio.sleep(step % 50 * 0.00003)
+        task.cancel()
+        await asyncio.wait({task})
+        await eventually(lambda: is_whole(db, observer), within=0.5)
+    locks = "SELECT count(*) FROM pg_locks WHERE relation = 'things'::regclass AND pid <> pg_backend_pid()"
+    assert await observer.fetchval(locks) == 0
+
+
 async def pids(observer: "asyncpg.Connection[Any]") -> set[int]:
     """The backends of the pool."""
     found = await observer.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'under-test'")

@@ -26,7 +26,7 @@ from servicekit.server import Server
 from servicekit.telemetry import TelemetrySettings, start_telemetry
 from worker.active import ActiveRuns
 from worker.claimer import Claimer, ClaimTerms
-from worker.connections import Connections
+from worker.connections import Connections, until_either
 from worker.event_log import LogLimits
 from worker.finisher import Finisher, FinishRules
 from worker.flusher import Flusher, FlushPace
@@ -132,6 +132,11 @@ class Worker:
         """Where it listens."""
         return self.server.address
 
+    @property
+    def free_slots(self) -> int:
+        """Runs that it could begin now."""
+        return self._slots.free
+
     def runs_on(self) -> dict[str, str]:
         """For the start-up line."""
         settings = self._settings
@@ -150,15 +155,16 @@ class Worker:
             loops.start(commit.name, commit.run)
         loops.start("flusher", self._flusher.run)
         loops.start("runs", self._supervisor.run)
-        loops.start("reaper", self._reaper.run)
+        loops.start("reaper", self._connections.first(self._reaper.run))
         if self._settings.wake_ups:
             loops.start("notifier", self._notifier.run)
             loops.start("listener", self._listener.run)
 
     def start_claims(self, loops: Loops) -> None:
         """What stops first: readiness, and claims under the address that the server has now."""
-        loops.start("readiness", ReadinessLoop(self.server.health, self._connections.answers).run)
-        loops.start("claimer", self._claimer().run)
+        readiness = ReadinessLoop(self.server.health, self._connections.answers)
+        loops.start("readiness", self._connections.first(readiness.run))
+        loops.start("claimer", self._connections.first(self._claimer().run))
 
     async def drain(self) -> None:
         """Ends the runs; progress is streamed until the last one."""
@@ -327,11 +333,7 @@ def _until_stopped(renewal_ended: asyncio.Future[None]) -> Loop:
     async def watch(stop: asyncio.Event) -> None:
         ended = asyncio.Event()
         renewal_ended.add_done_callback(lambda _: ended.set())
-        async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(event.wait(), name="watch") for event in (stop, ended)]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
+        await until_either(stop, ended)
         if ended.is_set():
             renewal_ended.result()
 

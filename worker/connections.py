@@ -17,12 +17,22 @@ if TYPE_CHECKING:
     from budget.postgres import Database
     from jobs_store.creation import PolicyOf
     from jobs_store.pacing import Backoff
+    from servicekit.lifecycle import Loop
 
 CONNECT_LIMIT: Final = 5.0
 CLOSE_LIMIT: Final = 5.0
 CHECK_LIMIT: Final = 2.0
 _CHECK: Final = "check_connection"
 _log = structlog.stdlib.get_logger("hourglass.worker")
+
+
+async def until_either(one: asyncio.Event, other: asyncio.Event) -> None:
+    """Waits until one of the events is set."""
+    async with asyncio.TaskGroup() as group:
+        waits = [group.create_task(event.wait(), name="wait for an event") for event in (one, other)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
 
 
 class Connections:
@@ -32,13 +42,25 @@ class Connections:
         self._databases = databases
         self._policy_of = policy_of
         self._backoff = backoff
+        self._connected = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Connects each database until it is connected; then they mend themselves."""
         async with asyncio.TaskGroup() as group:
             for database in self._databases:
                 group.create_task(self._connect(database, stop), name="connect")
-            await stop.wait()
+        self._connected.set()
+        await stop.wait()
+
+    def first(self, loop: Loop) -> Loop:
+        """The loop, begun once all databases are connected."""
+
+        async def run(stop: asyncio.Event) -> None:
+            await until_either(self._connected, stop)
+            if not stop.is_set():
+                await loop(stop)
+
+        return run
 
     async def answers(self) -> bool:
         """Whether Postgres can be used now."""

@@ -33,7 +33,7 @@ class WorkerSettings(ServerSettings):
         so long no call starts.
     coalesce: chunks within so long are one delta. flush_interval, flush_size: when events become durable.
     log_events, log_size: what of a run is held for readers. heartbeat, write_limit: of StreamProgress.
-    policies: changes to worker.policies. ending_patience: how long an ending is tried while the store is away.
+    policies: changes to worker.policies. ending_patience: how long an ending is tried while Postgres is away.
     drain_grace: how long calls may go on after SIGTERM. ending_grace: how long their endings take then.
     backoff_base, backoff_cap, platform_park, hold_timeout: see jobs_store.decisions.
     reap_interval, reap_wait: between two rounds of the reaper, and after each connect.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
+
 from jobs_store.identifiers import START, JobId, TenantId
-from jobs_store.states import JobState
-from tests.model_server import request_of
+from tests.model_server import request_of, requests_seen
 from tests.store import TENANT, Store, open_store, policy_of, price, time_enough
 from tests.waiting import eventually
 from worker.app import Worker, working
@@ -19,12 +19,26 @@ from worker.settings import WorkerSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from decimal import Decimal
 
     from jobs_store.events import Event
     from jobs_store.reading import Attempted, JobDetail
+    from jobs_store.states import JobState
+    from jobs_store.wakeups import Signal
     from tests.postgres import TestDatabase
 
 SIMULATED = "simulated"
+CANCEL_WITH_THE_CLAIM = """
+CREATE FUNCTION hourglass.cancel_with_the_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.cancel_request_time := clock_timestamp();
+    NEW.cancel_principal := 'ada';
+    NEW.cancel_reason := '';
+    RETURN NEW;
+END $$;
+CREATE TRIGGER cancel_with_the_claim BEFORE UPDATE ON hourglass.jobs FOR EACH ROW
+    WHEN (OLD.state = 'QUEUED' AND NEW.state = 'RUNNING') EXECUTE FUNCTION hourglass.cancel_with_the_claim();
+"""
 
 
 @dataclass(kw_only=True)
@@ -98,7 +112,9 @@ class Bench:
             detail = await self.get(job_id, tenant)
             return detail if detail.job.state.terminal else None
 
-        return await eventually(terminal, within=within)  # type: ignore[return-value]  # only what is true leaves
+        found = await eventually(terminal, within=within)
+        assert found is not None
+        return found
 
     async def reaches(self, job_id: JobId, state: JobState, *, within: float = 15.0) -> JobDetail:
         """The job once it is in a state."""
@@ -107,7 +123,9 @@ class Bench:
             detail = await self.get(job_id)
             return detail if detail.job.state is state else None
 
-        return await eventually(reached, within=within)  # type: ignore[return-value]  # the same
+        found = await eventually(reached, within=within)
+        assert found is not None
+        return found
 
     async def token_of(self, job_id: JobId) -> str:
         """The run token that stands on the row: the provider's request key."""
@@ -119,9 +137,49 @@ class Bench:
         )
         return "" if row is None else str(row["run_token"])
 
+    async def sent(self, job_id: JobId) -> str:
+        """The request key of the job's call, once the provider has seen it."""
+
+        async def arrived() -> str:
+            key = await self.token_of(job_id)
+            return key if key and await self.seen(key) is not None else ""
+
+        return await eventually(arrived, within=10.0)
+
+    async def notify(self, signal: Signal) -> None:
+        """Send a wake-up, as the process would that has something to tell."""
+        await self.store.worker.execute(
+            time_enough(),
+            policy_of("notify"),
+            "SELECT pg_notify($1, $2)",
+            signal.channel.value,
+            signal.key,
+        )
+
+    async def cancel_with_the_claim(self) -> None:
+        """From now on a cancel stands in the row as soon as a job is claimed: before its start step."""
+        connection = await asyncpg.connect(self.database.owner)
+        try:
+            await connection.execute(CANCEL_WITH_THE_CLAIM)
+        finally:
+            await connection.close()
+
     async def seen(self, key: str) -> dict[str, Any] | None:
         """What the provider saw of a call."""
         return await request_of(self.provider, key)
+
+    def all_seen(self) -> list[dict[str, Any]]:
+        """Every call that the provider saw, in order."""
+        seen: list[dict[str, Any]] = requests_seen(self.provider)["requests"]
+        return seen
+
+    async def lane(self, lane: str) -> dict[str, Any]:
+        """A lane's row."""
+        row = await self.store.worker.fetchrow(
+            time_enough(), policy_of("look"), "SELECT * FROM hourglass.lanes WHERE lane = $1", lane
+        )
+        assert row is not None
+        return dict(row)
 
     async def funds(self, tenant: TenantId = TENANT) -> tuple[Decimal, Decimal]:
         """Reserved and captured."""

@@ -26,6 +26,7 @@ from servicekit.listen import CannotListen, bind, is_loopback
 from servicekit.methods import Kind, MethodPolicies
 from servicekit.request import Terms
 from servicekit.settings import ServerSettings
+from servicekit.symbols import Symbols
 
 # Core cancels everything when the grace is over and answers for us then; this much before, we do it.
 _ANSWER_TIME: Final = 0.25
@@ -131,7 +132,7 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
         if self._settings.reflection:
             names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-            reflection.enable_server_reflection(names, server)
+            reflection.enable_server_reflection(names, server, pool=_symbols())
             server.add_generic_rpc_handlers([_reflection_v1(names)])
 
     def _admin_server(self, address: str) -> grpc.aio.Server:
@@ -146,9 +147,14 @@ class Server:
         return server
 
 
+def _symbols() -> Any:
+    """A pool, as far as reflection makes use of one."""
+    return Symbols(descriptor_pool.Default())
+
+
 def _reflection_v1(names: tuple[str, ...]) -> grpc.GenericRpcHandler:
     """Reflection under its v1 name: the messages are the same bytes as those of v1alpha."""
-    servicer = reflection.aio.ReflectionServicer(service_names=names)
+    servicer = reflection.aio.ReflectionServicer(service_names=names, pool=_symbols())
     handler = grpc.stream_stream_rpc_method_handler(
         servicer.ServerReflectionInfo,
         request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,

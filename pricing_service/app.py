@@ -10,8 +10,7 @@ from pricing_service.domain import PriceList
 from pricing_service.price_catalog import load_catalogs, select_catalog
 from pricing_service.rpc import METHODS, add_to
 from pricing_service.service import PricingService
-from servicekit.drain import Drain
-from servicekit.request import Terms, everyone
+from servicekit.request import Terms, trusted
 from servicekit.server import Server
 from servicekit.telemetry import TelemetrySettings, start_telemetry
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from pricing_service.settings import PricingSettings
-    from servicekit.call import Principal
 
 TELEMETRY_STOP_LIMIT = 2.0
 """Seconds for sending out the last spans."""
@@ -34,12 +32,7 @@ def build_service(settings: PricingSettings) -> PricingService:
 
 def build_server(settings: PricingSettings, service: PricingService) -> Server:
     """The gRPC server, not started."""
-    trusted = settings.ledger_tenants
-
-    def trusts(principal: Principal) -> bool:
-        return trusted is None or principal.tenant in trusted
-
-    terms = Terms(drain=Drain(), ledger_for=everyone if trusted is None else trusts)
+    terms = Terms(ledger_for=trusted(settings.ledger_tenants), admission=settings.admission_control())
     server = Server(settings, METHODS, terms)
     add_to(server, service)
     return server

@@ -8,10 +8,10 @@ from pydantic_settings import SettingsConfigDict
 
 from pricing_service.domain import markup_fault
 from pricing_service.price_catalog import CATALOG_DIRECTORY
-from servicekit.settings import ServerSettings
+from servicekit.admission_settings import AdmittingServerSettings
 
 
-class PricingSettings(ServerSettings):
+class PricingSettings(AdmittingServerSettings):
     """What the pricing process can be told.
 
     markup: what the tenant pays on top of the provider's rates, 0.2 = 20 %; 0 to 10, at most 4 decimals.

@@ -155,7 +155,7 @@ REASONS: Final = _table(
         name="OVERLOADED",
         code=StatusCode.RESOURCE_EXHAUSTED,
         meaning="The server is at its limit, or the budget cannot cover the wait; nothing was started.",
-        action="Retry after the delay in RetryInfo.",
+        action="Retry after the delay in RetryInfo. `refusal` in ErrorInfo.metadata says which limit it was.",
         retryable=True,
     ),
     Reason(

@@ -89,15 +89,11 @@ class Databases:
             else _database(worker_dsn, "-reaper", size=settings.reaper_pool_size),
         )
 
-    def named(self) -> Mapping[str, Database]:
-        """Those there are."""
-        every = {"request": self.request, "wakeups": self.wakeups, "reaper": self.reaper}
-        return {name: database for name, database in every.items() if database is not None}
-
     async def close(self) -> None:
         """Ends every connection."""
-        for database in self.named().values():
-            await database.close(Budget.for_work(CLOSE_LIMIT))
+        for database in (self.request, self.wakeups, self.reaper):
+            if database is not None:
+                await database.close(Budget.for_work(CLOSE_LIMIT))
 
 
 class JobsApp:
@@ -199,16 +195,16 @@ class JobsApp:
             await self.databases.close()
 
     def _start(self, loops: Loops) -> None:
-        for name, database in self.databases.named().items():
-            loops.start(f"connect {name}", Connecting(database, name, jitter=jitter).run)
+        loops.start("connect", Connecting(self.databases.request, "request", jitter=jitter).run)
         readiness = ReadinessLoop(self.server.health, self._is_ready, interval=READY_CHECK_INTERVAL)
         loops.start("readiness", readiness.run)
-        loops.start("notify", self._notifier.run)
+        notify = Connecting(self.databases.wakeups, "wakeups", jitter=jitter, loop=self._notifier.run)
+        loops.start("notify", notify.run)
         loops.start("listen", self._listener().run)
         if self.databases.reaper is None:
             _log.warning("no reaper here: HOURGLASS_JOBS_WORKER_DATABASE_URL is not set")
         else:
-            loops.start("reap", _reaper_loop(self.databases.reaper).run)
+            loops.start("reap", _reaping(self.databases.reaper).run)
 
     def _listener(self) -> Listener:
         dsn = self._settings.listen_database_url or self._settings.database_url
@@ -243,10 +239,11 @@ def _database(dsn: SecretStr, suffix: str, *, size: int) -> Database:
     return Database(dsn.get_secret_value(), size=size, application_name=f"{APPLICATION}{suffix}")
 
 
-def _reaper_loop(database: Database) -> ReaperLoop:
+def _reaping(database: Database) -> Connecting:
     policy_of = named.REAPER_POLICIES.of_dependency(named.POSTGRES)
     reaper = Reaper(database, policy_of, timing=RetryTiming(), jitter=jitter, page_size=REAPER_PAGE)
-    return ReaperLoop(reaper, database, policy_of, jitter=jitter)
+    loop = ReaperLoop(reaper, database, policy_of, jitter=jitter)
+    return Connecting(database, "reaper", jitter=jitter, loop=loop.run)
 
 
 async def run(settings: JobsSettings, stopping: asyncio.Event) -> None:

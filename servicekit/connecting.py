@@ -9,15 +9,20 @@ from budget.core import Budget
 from budget.errors import BudgetError
 from budget.postgres import Database
 from budget.spend import reason_of
-from servicekit.lifecycle import pause
+from servicekit.lifecycle import Loop, pause
 
 _log = structlog.stdlib.get_logger("hourglass.database")
 
 
+async def _idle(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
 class Connecting:
-    """A background loop that connects a database, with backoff and full jitter, and then has nothing to do.
+    """A background loop that connects a database, with backoff and jitter, and then runs what needs it.
 
     jitter: answers a number of seconds between 0 and its argument. limit: the budget of one try, in seconds.
+    loop: runs once the database is connected, or when it is time to stop.
     """
 
     def __init__(
@@ -29,6 +34,7 @@ class Connecting:
         limit: float = 5.0,
         first: float = 0.2,
         longest: float = 3.0,
+        loop: Loop = _idle,
     ) -> None:
         self._database = database
         self._name = name
@@ -36,6 +42,7 @@ class Connecting:
         self._limit = limit
         self._first = first
         self._longest = longest
+        self._loop = loop
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set."""
@@ -48,7 +55,7 @@ class Connecting:
                 await self._wait(failures, error, stop)
             else:
                 _log.info("database connected", database=self._name, failures=failures)
-        await stop.wait()
+        await self._loop(stop)
 
     async def _wait(self, failures: int, error: Exception, stop: asyncio.Event) -> None:
         ceiling = min(self._longest, self._first * 2.0 ** min(failures, 30))

@@ -17,6 +17,7 @@ from servicekit.lifecycle import pause
 OVERALL: Final = ""
 LIVENESS: Final = "liveness"
 READINESS: Final = "readiness"
+_UNREADY_INTERVAL: Final = 0.1
 SERVICE_NAME: Final = "grpc.health.v1.Health"
 
 _Status = health_pb2.HealthCheckResponse
@@ -91,7 +92,7 @@ class Health(health_pb2_grpc.HealthServicer):
 
 
 class ReadinessLoop:
-    """A background loop that makes a server ready while a check passes."""
+    """A background loop that makes a server ready while a check passes; looks often while it does not."""
 
     def __init__(
         self, health: Health, check: Callable[[], Awaitable[bool]], *, interval: float = 1.0
@@ -108,4 +109,4 @@ class ReadinessLoop:
             if ready != self._health.ready and not stop.is_set():
                 self._log.info("readiness changed", ready=ready)
                 self._health.set_ready(ready)
-            await pause(self._interval, stop)
+            await pause(self._interval if ready else min(self._interval, _UNREADY_INTERVAL), stop)

@@ -1,17 +1,17 @@
-"""JobService as tests drive it: real Postgres, real PricingService, real sockets, all in the test's own process."""
-
-from __future__ import annotations
+"""JobService as tests drive it: real Postgres, real PricingService, real sockets, all in one process."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import Any
 
 import asyncpg
 import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
+from pydantic import SecretStr
 
 from hourglass.jobs.v1 import admin_service_pb2 as admin_pb
 from hourglass.jobs.v1 import job_pb2
@@ -24,12 +24,8 @@ from pricing_service.app import build_server, build_service
 from pricing_service.settings import PricingSettings
 from servicekit.channels import client_options
 from servicekit.wire_money import money_of
+from tests.postgres import TestDatabase
 from tests.waiting import eventually
-
-if TYPE_CHECKING:
-    from decimal import Decimal
-
-    from tests.postgres import TestDatabase
 
 MODEL = "simulated-fast"
 TENANT = "demo"
@@ -164,7 +160,7 @@ async def jobs_server(database: TestDatabase, *, pricing: str, **settings: Any) 
     given = {"policies": PATIENT, "worker_database_url": database.worker, "drain_grace": 1.0, **settings}
     app = JobsApp(
         JobsSettings(
-            listen="127.0.0.1:0", database_url=database.request, pricing_target=pricing, **given
+            listen="127.0.0.1:0", database_url=SecretStr(database.request), pricing_target=pricing, **given
         )
     )
     async with AsyncExitStack() as stack:

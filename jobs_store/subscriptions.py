@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from budget.core import Budget
 from jobs_store.signals import Signal
 
-
 Wake = Callable[[], None]
 
 

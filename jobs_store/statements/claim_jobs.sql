@@ -9,13 +9,16 @@
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), probe AS (
-    SELECT l.lane, b.upper_bound, first.tenant_id, first.priority, first.ready_time, 1 AS looked, 0 AS places
+    SELECT l.lane, b.upper_bound, first.tenant_id, first.priority, first.can_start, 1 AS looked, 0 AS places
     FROM hourglass.lanes l
     CROSS JOIN clock
     CROSS JOIN (VALUES ($7::text, (SELECT max(tenant_id) FROM hourglass.tenant_limits)), ('', $7::text))
         AS b (lower_bound, upper_bound)
     CROSS JOIN LATERAL (
-        SELECT j.tenant_id, j.priority, j.ready_time FROM hourglass.jobs j
+        SELECT j.tenant_id, j.priority,
+               j.ready_time <= clock.now AND (SELECT t.running < t.max_running FROM hourglass.tenant_limits t
+                                              WHERE t.tenant_id = j.tenant_id) AS can_start
+        FROM hourglass.jobs j
         WHERE j.state = 'QUEUED' AND j.lane = l.lane AND j.tenant_id > b.lower_bound AND j.tenant_id <= b.upper_bound
           AND j.spec_version <= $2
         ORDER BY j.lane, j.tenant_id, j.priority, j.ready_time LIMIT 1
@@ -23,24 +26,22 @@ WITH RECURSIVE clock AS MATERIALIZED (
     WHERE l.lane = ANY ($1::text[]) AND l.paused_time IS NULL AND coalesce(l.park_until <= clock.now, true)
       AND coalesce(l.running < l.max_running, true)
     UNION ALL
-    SELECT p.lane, p.upper_bound, next.tenant_id, next.priority, next.ready_time, p.looked + 1,
-           p.places + CASE WHEN p.ready_time <= clock.now AND t.running < t.max_running THEN 1 ELSE 0 END
+    SELECT p.lane, p.upper_bound, next.tenant_id, next.priority, next.can_start, p.looked + 1,
+           p.places + CASE WHEN p.can_start THEN 1 ELSE 0 END
     FROM probe p
     CROSS JOIN clock
-    LEFT JOIN hourglass.tenant_limits t ON t.tenant_id = p.tenant_id
     CROSS JOIN LATERAL (
-        SELECT j.tenant_id, j.priority, j.ready_time FROM hourglass.jobs j
+        SELECT j.tenant_id, j.priority,
+               j.ready_time <= clock.now AND (SELECT t.running < t.max_running FROM hourglass.tenant_limits t
+                                              WHERE t.tenant_id = j.tenant_id) AS can_start
+        FROM hourglass.jobs j
         WHERE j.state = 'QUEUED' AND j.lane = p.lane AND (j.tenant_id, j.priority) > (p.tenant_id, p.priority)
           AND j.tenant_id <= p.upper_bound AND j.spec_version <= $2
         ORDER BY j.lane, j.tenant_id, j.priority, j.ready_time LIMIT 1
     ) next
     WHERE p.places < $8 AND p.looked < 20 * $8
 ), waiting AS MATERIALIZED (
-    SELECT DISTINCT p.lane, p.tenant_id, p.priority
-    FROM probe p
-    CROSS JOIN clock
-    JOIN hourglass.tenant_limits t ON t.tenant_id = p.tenant_id
-    WHERE p.ready_time <= clock.now AND t.running < t.max_running
+    SELECT DISTINCT lane, tenant_id, priority FROM probe WHERE can_start
 ), open_lanes AS MATERIALIZED (
     SELECT l.lane, coalesce(l.max_running - l.running, $3) AS room
     FROM hourglass.lanes l
@@ -48,20 +49,19 @@ WITH RECURSIVE clock AS MATERIALIZED (
       AND coalesce(l.park_until <= clock_timestamp(), true) AND coalesce(l.running < l.max_running, true)
     ORDER BY l.lane
     FOR NO KEY UPDATE OF l
-), open_tenants AS MATERIALIZED (
-    SELECT t.tenant_id, t.max_running - t.running AS room
-    FROM hourglass.tenant_limits t
-    WHERE t.tenant_id IN (SELECT w.tenant_id FROM waiting w JOIN open_lanes USING (lane)) AND t.running < t.max_running
+), open_places AS MATERIALIZED (
+    SELECT w.lane, w.tenant_id, w.priority, t.max_running - t.running AS tenant_room, l.room AS lane_room
+    FROM waiting w
+    JOIN open_lanes l ON l.lane = w.lane
+    JOIN hourglass.tenant_limits t ON t.tenant_id = w.tenant_id
+    WHERE t.running < t.max_running
     ORDER BY t.tenant_id
     FOR NO KEY UPDATE OF t
-), open_pairs AS MATERIALIZED (
-    SELECT w.lane, w.tenant_id, w.priority, t.room AS tenant_room, l.room AS lane_room
-    FROM waiting w JOIN open_lanes l USING (lane) JOIN open_tenants t USING (tenant_id)
 ), share AS MATERIALIZED (
-    SELECT ceil($3::numeric / greatest(1, count(DISTINCT (lane, tenant_id))))::bigint AS jobs FROM open_pairs
+    SELECT ceil($3::numeric / greatest(1, count(DISTINCT (lane, tenant_id))))::bigint AS jobs FROM open_places
 ), candidates AS MATERIALIZED (
     SELECT o.lane, o.tenant_id, o.tenant_room, o.lane_room, c.id, c.claim_order, c.last_sequence
-    FROM open_pairs o
+    FROM open_places o
     CROSS JOIN share
     CROSS JOIN clock
     CROSS JOIN LATERAL (

@@ -1,21 +1,30 @@
 -- A page of a tenant's jobs, newest first, without payloads. Unfinished and finished jobs are read apart, each from its
--- own index from the cursor down, and merged.
+-- primary key from the cursor down, until the page is full, and merged. The facts of each are looked up one by one: joined
+-- as a whole, all facts of the tenant would be read.
 -- $1 tenant, $2 before this id, $3 states (null: all), $4 model (null: all), $5 created from, $6 created before, $7 rows.
 WITH page AS MATERIALIZED (
     (SELECT j.tenant_id, j.id, j.state, j.state_cause, j.epoch, j.update_time, NULL::timestamptz AS end_time, j.ready_time,
             j.counted_attempts, j.cancel_request_time, NULL::timestamptz AS erase_time
      FROM hourglass.jobs j
-     JOIN hourglass.job_facts f ON f.tenant_id = j.tenant_id AND f.id = j.id
-     WHERE j.tenant_id = $1 AND j.id < $2 AND ($3::text[] IS NULL OR j.state = ANY ($3)) AND ($4::text IS NULL OR f.model = $4)
-       AND ($5::timestamptz IS NULL OR f.create_time >= $5) AND ($6::timestamptz IS NULL OR f.create_time < $6)
+     CROSS JOIN LATERAL (
+         SELECT FROM hourglass.job_facts f
+         WHERE f.tenant_id = j.tenant_id AND f.id = j.id AND ($4::text IS NULL OR f.model = $4)
+           AND ($5::timestamptz IS NULL OR f.create_time >= $5) AND ($6::timestamptz IS NULL OR f.create_time < $6)
+         LIMIT 1
+     ) wanted
+     WHERE j.tenant_id = $1 AND j.id < $2 AND ($3::text[] IS NULL OR j.state = ANY ($3))
      ORDER BY j.id DESC LIMIT $7)
     UNION ALL
     (SELECT d.tenant_id, d.id, d.state, d.state_cause, d.epoch, d.end_time, d.end_time, d.ready_time, d.counted_attempts,
             d.cancel_request_time, d.erase_time
      FROM hourglass.finished_jobs d
-     JOIN hourglass.job_facts f ON f.tenant_id = d.tenant_id AND f.id = d.id
-     WHERE d.tenant_id = $1 AND d.id < $2 AND ($3::text[] IS NULL OR d.state = ANY ($3)) AND ($4::text IS NULL OR f.model = $4)
-       AND ($5::timestamptz IS NULL OR f.create_time >= $5) AND ($6::timestamptz IS NULL OR f.create_time < $6)
+     CROSS JOIN LATERAL (
+         SELECT FROM hourglass.job_facts f
+         WHERE f.tenant_id = d.tenant_id AND f.id = d.id AND ($4::text IS NULL OR f.model = $4)
+           AND ($5::timestamptz IS NULL OR f.create_time >= $5) AND ($6::timestamptz IS NULL OR f.create_time < $6)
+         LIMIT 1
+     ) wanted
+     WHERE d.tenant_id = $1 AND d.id < $2 AND ($3::text[] IS NULL OR d.state = ANY ($3))
      ORDER BY d.id DESC LIMIT $7)
     ORDER BY id DESC LIMIT $7
 )

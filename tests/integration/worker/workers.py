@@ -76,8 +76,8 @@ class Bench:
             "models": ("simulated*",),
             "base_url": f"{self.provider}/v1",
             "connect": 1.0,
-            "first_token": 2.0,
-            "between_tokens": 2.0,
+            "first_token": 10.0,
+            "between_tokens": 10.0,
             **changed,
         }
         return ProviderRoute(**values)
@@ -163,6 +163,47 @@ class Bench:
             await connection.execute(CANCEL_WITH_THE_CLAIM)
         finally:
             await connection.close()
+
+    async def expire_lease(self, job_id: JobId) -> None:
+        """Ends the lease of a running job now."""
+        await self._look(
+            "UPDATE hourglass.jobs SET lease_until = clock_timestamp() - interval '1 s' "
+            "WHERE id = $1 RETURNING id",
+            job_id,
+        )
+
+    async def lease_left(self, job_id: JobId) -> float:
+        """Seconds of a running job's lease."""
+        return float(
+            await self._look(
+                "SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM hourglass.jobs "
+                "WHERE id = $1",
+                job_id,
+            )
+        )
+
+    @asynccontextmanager
+    async def row_lock(self, job_id: JobId) -> AsyncIterator[None]:
+        """Holds the row of a job."""
+        connection = await asyncpg.connect(self.database.owner)
+        try:
+            await connection.execute("BEGIN")
+            await connection.execute("SELECT FROM hourglass.jobs WHERE id = $1 FOR UPDATE", job_id)
+            yield
+        finally:
+            await connection.close()
+
+    async def renewal_met_a_lock(self) -> bool:
+        """Whether what a renewal asked last is whether a row that it could not lock still shows its token."""
+        return bool(
+            await self._look(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE application_name LIKE 'renewal%' AND query LIKE '%BUSY%'"
+            )
+        )
+
+    async def _look(self, sql: str, *arguments: object) -> Any:
+        return await self.store.worker.fetchval(time_enough(), policy_of("look"), sql, *arguments)
 
     async def seen(self, key: str) -> dict[str, Any] | None:
         """What the provider saw of a call."""

@@ -73,7 +73,7 @@ class AdmissionLimits:
 
     adaptive: Bounds = field(default_factory=Bounds)
     waiting: int = 1000
-    look_ups: int = 16
+    look_ups: int = 64
 
 
 class Slots:

@@ -8,7 +8,7 @@ from servicekit.admission import AdmissionControl, AdmissionLimits
 from servicekit.gradient_limit import Bounds
 from servicekit.settings import ServerSettings
 
-_INITIAL: Final = 32
+_INITIAL: Final = 64
 
 
 class AdmittingServerSettings(ServerSettings):
@@ -24,7 +24,7 @@ class AdmittingServerSettings(ServerSettings):
     admission_minimum: int = Field(default=8, gt=0)
     admission_maximum: int = Field(default=512, gt=0, validate_default=True)
     admission_waiting: int = Field(default=1000, gt=0)
-    admission_look_ups: int = Field(default=16, gt=0)
+    admission_look_ups: int = Field(default=64, gt=0)
 
     @field_validator("admission_maximum")
     @classmethod

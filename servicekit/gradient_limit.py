@@ -36,7 +36,7 @@ class Bounds:
     """Where the limit may go, and where it starts. ValueError names the field."""
 
     minimum: int = 8
-    initial: int = 32
+    initial: int = 64
     maximum: int = 512
 
     def __post_init__(self) -> None:

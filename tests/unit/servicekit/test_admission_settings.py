@@ -17,7 +17,7 @@ def test_a_flag_turns_admission_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Example.load().admission_control() is None
 
 
-@pytest.mark.parametrize(("minimum", "maximum", "initial"), [(8, 512, 32), (50, 60, 50), (2, 7, 7)])
+@pytest.mark.parametrize(("minimum", "maximum", "initial"), [(8, 512, 64), (70, 90, 70), (2, 7, 7)])
 def test_the_bounds_of_the_limit_are_settings(
     monkeypatch: pytest.MonkeyPatch, minimum: int, maximum: int, initial: int
 ) -> None:

@@ -159,7 +159,7 @@ def test_a_probe_lasts_a_moment_and_comes_at_most_every_ten_seconds() -> None:
 
 @pytest.mark.parametrize(
     ("bounds", "field"),
-    [({"minimum": 0}, "minimum"), ({"minimum": 9, "initial": 8}, "initial"), ({"maximum": 31}, "initial")],
+    [({"minimum": 0}, "minimum"), ({"minimum": 9, "initial": 8}, "initial"), ({"maximum": 63}, "initial")],
 )
 def test_bounds_that_make_no_sense_are_refused_by_field(bounds: dict[str, int], field: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}: "):

@@ -4,11 +4,17 @@ Runs in every process that has Postgres, as the worker role. What it finds it fi
 decides is checked again under the lock, so two reapers, or a reaper and a run, cannot both have their way.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeAlias, TypeVar
+
+import structlog
 
 from budget.core import Budget
-from budget.postgres import Database, Record
+from budget.errors import ConstraintViolation
+from budget.policy import Policy
+from budget.postgres import Database, Record, Transaction
 from jobs_store.attempts import AttemptEnd, ProviderCost
 from jobs_store.creation import PolicyOf
 from jobs_store.decisions import (
@@ -22,6 +28,7 @@ from jobs_store.decisions import (
     decide,
 )
 from jobs_store.endings import Due, Ended, Fence, Finish, Return, Verdict, finish_jobs, requeue_jobs
+from jobs_store.errors import AlreadySettled
 from jobs_store.events import NewEvent, attempt_ended, cancel_requested, state_changed
 from jobs_store.rate_card import RateCard
 from jobs_store.runs import tally_of, terms_of
@@ -31,6 +38,11 @@ from jobs_store.stored_json import load_object
 
 LEASE_EXPIRED = "LEASE_EXPIRED"
 """The cause of an attempt whose run nobody heard of any more."""
+
+AnyEnding = TypeVar("AnyEnding", Finish, Return)
+Write: TypeAlias = Callable[[Transaction, list[AnyEnding]], Awaitable[list[Ended]]]
+
+_log = structlog.stdlib.get_logger("hourglass.reaper")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +109,33 @@ class Reaper:
         return _taken_over(row, end, decision)
 
     async def _finish(self, endings: list[Finish], *, budget: Budget) -> int:
-        if not endings:
-            return 0
-        policy = self._policy_of("finish_jobs")
-        async with self._database.transaction(budget, policy) as transaction:
-            return _count(await finish_jobs(transaction, endings))
+        return await self._write(endings, finish_jobs, self._policy_of("finish_jobs"), budget=budget)
 
     async def _requeue(self, endings: list[Return], *, budget: Budget) -> int:
+        return await self._write(endings, requeue_jobs, self._policy_of("requeue_jobs"), budget=budget)
+
+    async def _write(
+        self, endings: list[AnyEnding], write: Write[AnyEnding], policy: Policy, *, budget: Budget
+    ) -> int:
+        """Writes a page at once; when one of it cannot be written, the others are, each by itself."""
         if not endings:
             return 0
-        policy = self._policy_of("requeue_jobs")
-        async with self._database.transaction(budget, policy) as transaction:
-            return _count(await requeue_jobs(transaction, endings))
+        try:
+            async with self._database.transaction(budget, policy) as transaction:
+                free = await _lock_free(transaction, endings)
+                return _count(await write(transaction, free)) if free else 0
+        except (ConstraintViolation, AlreadySettled) as error:
+            if len(endings) == 1:
+                _log.exception("a job cannot be ended", job=str(endings[0].fence.job_id), reason=error.reason)
+                return 0
+        return sum([await self._write([ending], write, policy, budget=budget) for ending in endings])
+
+
+async def _lock_free(transaction: Transaction, endings: list[AnyEnding]) -> list[AnyEnding]:
+    """Those whose rows nobody else has locked: a reaper never waits for a job. They are locked now."""
+    tenants, jobs = [e.fence.tenant for e in endings], [e.fence.job_id for e in endings]
+    rows = await transaction.fetch(statement("lock_free_jobs"), tenants, jobs)
+    return [endings[row["ordinal"] - 1] for row in rows]
 
 
 def _count(ended: list[Ended]) -> int:

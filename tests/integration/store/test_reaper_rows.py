@@ -17,8 +17,8 @@ async def test_a_reaper_waits_for_no_job_row(store: Store) -> None:
         reaped = await store.reaper.reap(budget=time_enough())
         assert 1 == reaped.taken_over
     async with superuser(store) as connection:
-        states = dict(await connection.fetch("SELECT id, state FROM hourglass.jobs"))
-    assert {busy.job_id: "RUNNING", free.job_id: "QUEUED"} == states
+        rows = await connection.fetch("SELECT id, state FROM hourglass.jobs")
+    assert {busy.job_id: "RUNNING", free.job_id: "QUEUED"} == {row["id"]: row["state"] for row in rows}
     assert 1 == (await store.reaper.reap(budget=time_enough())).taken_over
 
 
@@ -27,8 +27,8 @@ async def test_a_job_that_cannot_be_ended_keeps_no_other_from_its_end(store: Sto
     broken, sound = await store.create(queue_timeout=0.001), await store.create(queue_timeout=0.001)
     async with superuser(store) as connection:
         await connection.execute(
-            "INSERT INTO hourglass.finished_jobs SELECT tenant_id, id, lane, spec_version, priority, 'FAILED', "
-            "'CORRUPT', epoch, last_sequence, clock_timestamp(), ready_time, 0, 0, 1 "
+            "INSERT INTO hourglass.finished_jobs "
+            "SELECT tenant_id, id, lane, spec_version, priority, 'FAILED', 'CORRUPT', epoch, last_sequence, clock_timestamp(), ready_time, 0, 0, 1 "
             "FROM hourglass.jobs WHERE id = $1",
             broken,
         )

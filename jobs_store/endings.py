@@ -161,7 +161,16 @@ async def finish_jobs(executor: Executor, endings: Many[Finish]) -> list[Ended]:
     Raises AlreadySettled, for the whole transaction, when a job's money had been settled without ending it.
     """
     rows = await executor.fetch(statement("finish_jobs"), _rows(endings))
-    return [_finished(row) for row in rows]
+    _require_all_settled(endings, rows)
+    return [
+        Ended(
+            verdict=Verdict(row["verdict"]),
+            time=row["end_time"],
+            last_sequence=row["last_sequence"],
+            captured=row["captured"],
+        )
+        for row in rows
+    ]
 
 
 async def requeue_jobs(executor: Executor, endings: Many[Return]) -> list[Ended]:
@@ -178,16 +187,12 @@ async def requeue_jobs(executor: Executor, endings: Many[Return]) -> list[Ended]
     ]
 
 
-def _finished(row: Record) -> Ended:
-    verdict = Verdict(row["verdict"])
-    if verdict is Verdict.OK and not row["settled"]:
-        raise AlreadySettled(row["id"])
-    return Ended(
-        verdict=verdict,
-        time=row["end_time"],
-        last_sequence=row["last_sequence"],
-        captured=row["captured"],
-    )
+def _require_all_settled(endings: Many[Finish], rows: Many[Record]) -> None:
+    """The statement answers an ending that holds by the reservation that it settled."""
+    answered = {row["ordinal"] for row in rows}
+    for ordinal, ending in enumerate(endings):
+        if ordinal not in answered:
+            raise AlreadySettled(ending.fence.job_id)
 
 
 def _rows(endings: Many[Finish | Return]) -> str:

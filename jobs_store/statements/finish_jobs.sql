@@ -95,10 +95,10 @@ WITH input AS MATERIALIZED (
         settle_cause = e.state_cause
     FROM ending e
     WHERE v.tenant_id = e.tenant_id AND v.job_id = e.id AND v.number = e.reservation_number AND v.settle_time IS NULL
-    RETURNING v.tenant_id, v.job_id, v.number, v.amount, v.captured, v.released, e.charge, e.now
+    RETURNING e.*, v.amount, v.captured, v.released
 ), overrun AS (
     INSERT INTO hourglass.overruns (tenant_id, subject_id, reservation_number, amount, create_time)
-    SELECT tenant_id, job_id, number, charge - amount, now FROM settled WHERE charge > amount
+    SELECT tenant_id, id, reservation_number, charge - amount, now FROM settled WHERE charge > amount
 ), events AS (
     INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, text, attributes)
     SELECT e.tenant_id, e.id, (e.epoch << 32) + e.base + v.position - 1, v.event ->> 'kind',
@@ -107,10 +107,9 @@ WITH input AS MATERIALIZED (
            (v.event -> 'attributes')
                || CASE WHEN e.base + v.position = 2 THEN jsonb_build_object('last_durable_sequence', e.last_sequence)
                        ELSE '{}' END
-               || CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN jsonb_build_object('captured', s.captured::text)
+               || CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' THEN jsonb_build_object('captured', e.captured::text)
                        ELSE '{}' END
-    FROM ending e
-    JOIN settled s ON s.tenant_id = e.tenant_id AND s.job_id = e.id
+    FROM settled e
     CROSS JOIN LATERAL jsonb_array_elements(e.events) WITH ORDINALITY AS v (event, position)
     ON CONFLICT (tenant_id, job_id, sequence) DO NOTHING
 ), late_event AS (
@@ -152,10 +151,9 @@ WITH input AS MATERIALIZED (
     SET available = f.available + n.released, reserved = f.reserved - n.amount, captured = f.captured + n.captured
     FROM locked_funds n WHERE f.tenant_id = n.tenant_id
 )
-SELECT r.ordinal, r.id, coalesce(j.verdict, 'LEASE_LOST') AS verdict, coalesce(s.captured, 0) AS captured,
-       s.job_id IS NOT NULL AS settled, e.end_sequence AS last_sequence, e.now AS end_time
-FROM input r
-LEFT JOIN judged j ON j.ordinal = r.ordinal
-LEFT JOIN ending e ON e.ordinal = r.ordinal
-LEFT JOIN settled s ON s.tenant_id = r.tenant_id AND s.job_id = r.id
-ORDER BY r.ordinal
+SELECT ordinal, verdict, captured, end_sequence AS last_sequence, now AS end_time FROM settled
+UNION ALL
+SELECT ordinal, verdict, 0, NULL, NULL FROM judged WHERE verdict <> 'OK'
+UNION ALL
+SELECT ordinal, 'LEASE_LOST', 0, NULL, NULL FROM input WHERE ordinal NOT IN (SELECT ordinal FROM fenced)
+ORDER BY ordinal

@@ -65,7 +65,7 @@ WITH input AS MATERIALIZED (
             + CASE WHEN e.came_late THEN coalesce(b.unknown_cost, 0) ELSE j.unknown_cost END
     FROM ending e LEFT JOIN earlier b ON b.ordinal = e.ordinal
     WHERE j.tenant_id = e.tenant_id AND j.id = e.id
-    RETURNING j.tenant_id, j.id, j.ready_time
+    RETURNING e.*, j.ready_time
 ), ended_attempt AS (
     -- A late outcome finds the row that was written when its job was held; the conflict shows it whatever the snapshot.
     INSERT INTO hourglass.attempts AS t
@@ -99,9 +99,8 @@ WITH input AS MATERIALIZED (
                || CASE WHEN e.base + v.position = 2 THEN jsonb_build_object('last_durable_sequence', e.last_sequence)
                        ELSE '{}' END
                || CASE WHEN v.event ->> 'kind' = 'STATE_CHANGED' AND e.state = 'QUEUED'
-                       THEN jsonb_build_object('ready_time', q.ready_time) ELSE '{}' END
-    FROM ending e
-    JOIN requeued q ON q.tenant_id = e.tenant_id AND q.id = e.id
+                       THEN jsonb_build_object('ready_time', e.ready_time) ELSE '{}' END
+    FROM requeued e
     CROSS JOIN LATERAL jsonb_array_elements(e.events) WITH ORDINALITY AS v (event, position)
     ON CONFLICT (tenant_id, job_id, sequence) DO NOTHING
 ), locked_lanes AS MATERIALIZED (
@@ -126,10 +125,9 @@ WITH input AS MATERIALIZED (
     UPDATE hourglass.tenant_limits t SET running = t.running - n.freed, queued = t.queued + n.back_in_queue
     FROM locked_limits n WHERE t.tenant_id = n.tenant_id
 )
-SELECT r.ordinal, coalesce(j.verdict, 'LEASE_LOST') AS verdict, e.end_sequence AS last_sequence, e.now AS end_time,
-       q.ready_time
-FROM input r
-LEFT JOIN judged j ON j.ordinal = r.ordinal
-LEFT JOIN ending e ON e.ordinal = r.ordinal
-LEFT JOIN requeued q ON q.tenant_id = r.tenant_id AND q.id = r.id
-ORDER BY r.ordinal
+SELECT ordinal, verdict, end_sequence AS last_sequence, now AS end_time, ready_time FROM requeued
+UNION ALL
+SELECT ordinal, verdict, NULL, NULL, NULL FROM judged WHERE verdict <> 'OK'
+UNION ALL
+SELECT ordinal, 'LEASE_LOST', NULL, NULL, NULL FROM input WHERE ordinal NOT IN (SELECT ordinal FROM fenced)
+ORDER BY ordinal

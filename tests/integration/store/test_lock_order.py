@@ -11,6 +11,7 @@ import pytest
 from jobs_store.errors import StoreError
 from jobs_store.identifiers import JobId, TenantId
 from jobs_store.runs import Claimed
+from jobs_store.states import JobState
 from tests.integration.store.locks import holding, locked_tables, superuser, until_waiting
 from tests.store import (
     LEASE,
@@ -78,6 +79,7 @@ CASES = [
     pytest.param(scene, table, id=f"{scene.__name__}-{table}")
     for scene, tables in TOUCHED.items()
     for table in tables
+    if (scene, table) != (reaping, "jobs")
 ]
 
 
@@ -104,6 +106,17 @@ async def test_a_claim_waits_for_no_job(store: Store) -> None:
     async with holding(store, "jobs"):
         free = await store.create()
         assert [free] == [run.job_id for run in await store.claim()]
+
+
+async def test_a_reaper_waits_for_no_job(store: Store) -> None:
+    await store.tenant()
+    busy, free = await store.running(lease=OVER), await store.running(lease=OVER)
+    async with superuser(store) as connection, connection.transaction():
+        await connection.fetch("SELECT FROM hourglass.jobs WHERE id = $1 FOR NO KEY UPDATE", busy.job_id)
+        assert 1 == (await store.reaper.reap(budget=time_enough())).taken_over
+    position = await store.reader.position(TENANT, free.job_id, budget=time_enough())
+    assert JobState.QUEUED == position.state
+    assert 1 == (await store.reaper.reap(budget=time_enough())).taken_over
 
 
 WORKERS, STEPS = 8, 60

@@ -137,6 +137,16 @@ class Worker:
         """Runs that it could begin now."""
         return self._slots.free
 
+    @property
+    def draining(self) -> bool:
+        """Whether it gives back what was not sent."""
+        return self._supervisor.draining.is_set()
+
+    @property
+    def listening(self) -> bool:
+        """Whether wake-ups reach it now."""
+        return self._listener.listening
+
     def runs_on(self) -> dict[str, str]:
         """For the start-up line."""
         settings = self._settings

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from jobs_store.events import Event
+    from jobs_store.new_job import Price
     from jobs_store.reading import Attempted, JobDetail
     from jobs_store.states import JobState
     from jobs_store.wakeups import Signal
@@ -88,10 +89,38 @@ class Bench:
         async with working(self.settings(**changed), asyncio.Event()) as worker:
             yield worker
 
+    @asynccontextmanager
+    async def detached(self, **changed: Any) -> AsyncIterator[Detached]:
+        """A worker in a task of its own, as a process would have it: it ends when its stop event is set."""
+        stopping, started = asyncio.Event(), asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(_work(self.settings(**changed), stopping, started), name="worker")
+        await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            yield Detached(worker=started.result(), stopping=stopping, task=task)
+        finally:
+            stopping.set()
+            await task
+
+    async def administer(self, script: str) -> None:
+        """Run a script as the owner of the database."""
+        connection = await asyncpg.connect(self.database.owner)
+        try:
+            await connection.execute(script)
+        finally:
+            await connection.close()
+
     async def job(self, model: str, tenant: TenantId = TENANT, **changed: Any) -> JobId:
         """Create a job for a simulated model."""
         lane = f"{SIMULATED}/{model.partition(':')[0]}"
-        return await self.store.create(tenant, model=model, price=price(lane=lane), **changed)
+        return await self.store.create(tenant, model=model, price=self.price(lane), **changed)
+
+    def price(self, lane: str) -> Price:
+        """What a job in a lane costs."""
+        return price(lane=lane)
+
+    async def count(self, sql: str) -> int:
+        """One number from the database."""
+        return int(await self._look(sql))
 
     async def get(self, job_id: JobId, tenant: TenantId = TENANT) -> JobDetail:
         """The job as it is."""
@@ -158,11 +187,7 @@ class Bench:
 
     async def cancel_with_the_claim(self) -> None:
         """From now on a cancel stands in the row as soon as a job is claimed: before its start step."""
-        connection = await asyncpg.connect(self.database.owner)
-        try:
-            await connection.execute(CANCEL_WITH_THE_CLAIM)
-        finally:
-            await connection.close()
+        await self.administer(CANCEL_WITH_THE_CLAIM)
 
     async def expire_lease(self, job_id: JobId) -> None:
         """Ends the lease of a running job now."""
@@ -181,6 +206,16 @@ class Bench:
                 job_id,
             )
         )
+
+    @asynccontextmanager
+    async def gate(self) -> AsyncIterator[Gate]:
+        """A closed gate, for triggers that wait at it: `pg_advisory_xact_lock_shared(42)`."""
+        connection = await asyncpg.connect(self.database.owner)
+        try:
+            await connection.execute("SELECT pg_advisory_lock(42)")
+            yield Gate(connection)
+        finally:
+            await connection.close()
 
     @asynccontextmanager
     async def row_lock(self, job_id: JobId) -> AsyncIterator[None]:
@@ -227,6 +262,41 @@ class Bench:
         found = await self.store.tenants.get(tenant, budget=time_enough())
         assert found.funded == found.available + found.reserved + found.captured
         return found.reserved, found.captured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detached:
+    """A worker that runs in a task of its own."""
+
+    worker: Worker
+    stopping: asyncio.Event
+    task: asyncio.Task[None]
+
+
+async def _work(settings: WorkerSettings, stopping: asyncio.Event, started: asyncio.Future[Worker]) -> None:
+    async with working(settings, stopping) as worker:
+        started.set_result(worker)
+        await stopping.wait()
+
+
+class Gate:
+    """A gate in the database, closed at first."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def waiting(self) -> bool:
+        """Whether somebody waits at it."""
+        return bool(
+            await self._connection.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            )
+        )
+
+    async def open(self) -> None:
+        """Let everybody through."""
+        await self._connection.execute("SELECT pg_advisory_unlock(42)")
 
 
 def outcomes(detail: JobDetail) -> list[str]:

@@ -1,0 +1,76 @@
+"""What budgets cost when nothing is wrong: calls a second and processor time, beside the same by hand."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from bench.budget.environment import Environment, Side
+from bench.budget.figures import Figure, middle
+from bench.budget.models import QUICK
+
+ROUNDS: Final = 5
+SECONDS: Final = 2.0
+CALLERS: Final = 32
+CHILD_CALLS: Final = 2
+SIDES: Final = ("naive", "naive-log", "budget", "served")
+
+
+async def measure(environment: Environment) -> list[Figure]:
+    """Alternates the sides; CALLERS callers without a pause each."""
+    sides = {name: await environment.side(name) for name in SIDES}
+    for side in sides.values():
+        await _round(environment, side, 1.0)
+    rates: dict[str, list[float]] = {name: [] for name in SIDES}
+    costs: dict[str, list[float]] = {name: [] for name in SIDES}
+    for number in range(ROUNDS):
+        for name in _order(number):
+            rate, cost = await _round(environment, sides[name], SECONDS)
+            rates[name].append(rate)
+            costs[name].append(cost)
+    return _figures(rates, costs)
+
+
+def _order(number: int) -> Sequence[str]:
+    return SIDES if number % 2 == 0 else SIDES[::-1]
+
+
+async def _round(environment: Environment, side: Side, seconds: float) -> tuple[float, float]:
+    """Calls a second, and microseconds of processor time a call."""
+    before = await side.processor_seconds()
+    answers = await environment.load(side, "closed", models=[QUICK] * CALLERS, seconds=seconds, timeout=2.0)
+    used = await side.processor_seconds() - before
+    assert len(answers.good) >= 0.99 * len(answers.calls), answers.failed[:3]
+    return answers.good_rate, used / len(answers.calls) * 1e6
+
+
+def _figures(rates: dict[str, list[float]], costs: dict[str, list[float]]) -> list[Figure]:
+    def compare(name: str, ours: str, other: str, target: float | None) -> Figure:
+        pairs = [a / b for a, b in zip(rates[ours], rates[other], strict=True)]
+        return Figure(
+            name=name,
+            unit="calls/s",
+            ours=middle(rates[ours]),
+            other=middle(rates[other]),
+            of_ratio=True,
+            target=target,
+            samples=rates[ours],
+            notes={
+                "ratios_of_rounds": pairs,
+                "cpu_us_a_call": middle(costs[ours]),
+                "other_cpu_us_a_call": middle(costs[other]),
+            },
+        )
+
+    added = [(a - b) / CHILD_CALLS for a, b in zip(costs["budget"], costs["naive"], strict=True)]
+    return [
+        compare("budgets in a handler", "budget", "naive", 0.9),
+        compare("the whole request path, beside a handler with a log line", "served", "naive-log", None),
+        compare("the whole request path, beside a bare handler", "served", "naive", None),
+        Figure(
+            name="processor time that a budget adds to a child call",
+            unit="us",
+            ours=middle(added),
+            at_least=False,
+            target=30.0,
+            samples=added,
+        ),
+    ]

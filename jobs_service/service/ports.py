@@ -10,6 +10,7 @@ from jobs_service.domain.quoting import Load
 from jobs_store.events import Event
 from jobs_store.identifiers import JobId, Sequence, TenantId
 from jobs_store.quotes import QuotedModel
+from jobs_store.reading import Position
 
 
 class PriceSource(Protocol):
@@ -29,6 +30,18 @@ class WorkerLook(Protocol):
 
     async def look(self, *, budget: Budget, policy: Policy) -> Load:
         """The load of the worker that answered, or why none did."""
+
+
+class EventReader(Protocol):
+    """The durable events of jobs; `jobs_store.reading.JobReader` is one."""
+
+    async def position(self, tenant: TenantId, job_id: JobId, *, budget: Budget) -> Position:
+        """Where a job stands. Raises JobNotFound."""
+
+    async def events(
+        self, tenant: TenantId, job_id: JobId, *, after: Sequence, limit: int, budget: Budget
+    ) -> list[Event]:
+        """Up to `limit` events after a cursor, in order."""
 
 
 class Feed(Protocol):

@@ -20,10 +20,10 @@ from budget.errors import (
 )
 from jobs_service.domain.splice import Place, check_cursor, is_over, is_wanted, place_of
 from jobs_service.service.pauses import Pace, Pauses
-from jobs_service.service.ports import FeedEnded, ProgressSource
+from jobs_service.service.ports import EventReader, FeedEnded, ProgressSource
 from jobs_store.events import Event, EventKind
 from jobs_store.identifiers import JobId, Sequence, TenantId
-from jobs_store.reading import JobReader, Position
+from jobs_store.reading import Position
 from jobs_store.signals import job_changed
 from jobs_store.subscriptions import Subscriptions, Wakeup
 from servicekit.errors import Resume
@@ -73,7 +73,7 @@ class JobWatcher:
 
     def __init__(
         self,
-        reader: JobReader,
+        reader: EventReader,
         progress: ProgressSource,
         subscriptions: Subscriptions,
         *,
@@ -208,7 +208,7 @@ class _Reads:
     """What one reader reads of the store, and for how long the store has been away."""
 
     def __init__(
-        self, reader: JobReader, request: WatchRequest, *, pace: WatchPace, clock: Clock, budget: Budget
+        self, reader: EventReader, request: WatchRequest, *, pace: WatchPace, clock: Clock, budget: Budget
     ) -> None:
         self.request = request
         self.budget = budget

@@ -60,7 +60,8 @@ WITH input AS MATERIALIZED (
            cost_basis, worst_case
     FROM ending WHERE attempt IS NOT NULL
     ON CONFLICT (tenant_id, job_id, number) DO UPDATE
-        SET first_token_time = excluded.first_token_time, end_time = excluded.end_time, outcome = excluded.outcome,
+        SET send_time = CASE WHEN excluded.outcome <> 'NOT_SENT' THEN t.send_time END,
+            first_token_time = excluded.first_token_time, end_time = excluded.end_time, outcome = excluded.outcome,
             cause = excluded.cause, error_class = excluded.error_class, error_message = excluded.error_message,
             provider_request_id = excluded.provider_request_id, counted = excluded.counted,
             input_tokens = excluded.input_tokens, cached_input_tokens = excluded.cached_input_tokens,

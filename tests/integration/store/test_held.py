@@ -24,6 +24,7 @@ from tests.store import (
     failed,
     failure_of,
     hold_of,
+    release_of,
     return_of,
     time_enough,
     token_of,
@@ -173,3 +174,15 @@ async def test_a_hold_in_time_is_left_alone(store: Store) -> None:
     await store.tenant()
     await store.held()
     assert 0 == (await store.reaper.reap(budget=time_enough())).hold_ended
+
+
+async def test_a_run_that_never_sent_may_say_so_late(store: Store) -> None:
+    await store.tenant()
+    run = await store.held()
+    (ended,) = await store.runs.requeue([release_of(run)], budget=time_enough())
+    assert Verdict.OK == ended.verdict
+    detail = await store.reader.get(TENANT, run.job_id, budget=time_enough(), with_attempts=True)
+    assert [(AttemptOutcome.NOT_SENT, None)] == [
+        (each.end.outcome, each.send_time) for each in detail.attempts
+    ]
+    assert (JobState.QUEUED, 0, None) == (detail.job.state, detail.job.attempt_count, detail.job.cost.basis)

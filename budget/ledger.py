@@ -16,7 +16,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -42,7 +42,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
-    """One call, or one decision not to call. Times are seconds."""
+    """One call, or one decision not to call. Times are seconds.
+
+    started: when it began, an instant of the budget's clock; None in what was read from text.
+    """
 
     dependency: str
     method: str
@@ -53,6 +56,7 @@ class Spend:
     attempt: int = 1
     reason: str = ""
     would_cut: bool = False
+    started: float | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -118,6 +118,7 @@ class Begun:
                 attempt=self.attempt,
                 reason=reason,
                 would_cut=self.policy.observed and over,
+                started=self.started,
             )
         )
 
@@ -191,6 +192,7 @@ def record_untried(
             outcome=outcome,
             attempt=attempt,
             reason=reason,
+            started=budget.clock(),
         )
     )
 

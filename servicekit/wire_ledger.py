@@ -38,7 +38,8 @@ def ledger_message(
         ending=BudgetEnding.Value(f"BUDGET_ENDING_{ending.name}"),
     )
     _set(message.initial_duration, budget.initial)
-    kept = _fitting(budget.ledger.spends, max_bytes - message.ByteSize() - 12)
+    messages = [_spend(spend, began=_began(budget)) for spend in budget.ledger.spends]
+    kept = _fitting(budget.ledger.spends, messages, max_bytes - message.ByteSize() - 12)
     message.spends.extend(kept)
     message.omitted_count = sum(total.count for total in budget.ledger.totals) - len(kept)
     return message
@@ -50,9 +51,13 @@ def ledger_message_of_text(text: str, *, method: str) -> BudgetLedger:
     return BudgetLedger(method=method, spends=map(_spend, parsed.spends), omitted_count=parsed.cut)
 
 
-def _fitting(spends: tuple[Spend, ...], room: int) -> list[BudgetSpend]:
+def _began(budget: Budget) -> float | None:
+    """The instant at which the budget was made; None for one without an end."""
+    return None if budget.unbounded else budget.deadline - budget.initial
+
+
+def _fitting(spends: tuple[Spend, ...], messages: list[BudgetSpend], room: int) -> list[BudgetSpend]:
     """The spends that fit into `room` bytes, in their order: troubles first, then by cost."""
-    messages = [_spend(spend) for spend in spends]
     kept = set()
     for index in sorted(range(len(spends)), key=lambda i: _rank(spends[i])):
         room -= messages[index].ByteSize() + 3  # tag and length
@@ -67,7 +72,7 @@ def _rank(spend: Spend) -> tuple[bool, float]:
     return smooth, -spend.took
 
 
-def _spend(spend: Spend) -> BudgetSpend:
+def _spend(spend: Spend, *, began: float | None = None) -> BudgetSpend:
     message = BudgetSpend(
         dependency=spend.dependency,
         method=spend.method,
@@ -79,6 +84,8 @@ def _spend(spend: Spend) -> BudgetSpend:
     )
     _set(message.remaining_duration, spend.remaining)
     _set(message.limit_duration, spend.limit)
+    if began is not None and spend.started is not None:
+        message.start_duration.CopyFrom(duration_of(max(0.0, spend.started - began)))
     return message
 
 

@@ -189,6 +189,7 @@ class BudgetSpend(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     WOULD_CUT_FIELD_NUMBER: _builtins.int
+    START_DURATION_FIELD_NUMBER: _builtins.int
     dependency: _builtins.str
     """The dependency, for example `pricing` or `postgres`."""
     method: _builtins.str
@@ -215,6 +216,12 @@ class BudgetSpend(_message.Message):
     def took_duration(self) -> _duration_pb2.Duration:
         """How long it took."""
 
+    @_builtins.property
+    def start_duration(self) -> _duration_pb2.Duration:
+        """How long after the start of the request it began. Absent where that is not
+        known.
+        """
+
     def __init__(
         self,
         *,
@@ -227,10 +234,11 @@ class BudgetSpend(_message.Message):
         attempt: _builtins.int = ...,
         reason: _builtins.str = ...,
         would_cut: _builtins.bool = ...,
+        start_duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["limit_duration", b"limit_duration", "remaining_duration", b"remaining_duration", "took_duration", b"took_duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limit_duration", b"limit_duration", "remaining_duration", b"remaining_duration", "start_duration", b"start_duration", "took_duration", b"took_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "dependency", b"dependency", "limit_duration", b"limit_duration", "method", b"method", "outcome", b"outcome", "reason", b"reason", "remaining_duration", b"remaining_duration", "took_duration", b"took_duration", "would_cut", b"would_cut"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "dependency", b"dependency", "limit_duration", b"limit_duration", "method", b"method", "outcome", b"outcome", "reason", b"reason", "remaining_duration", b"remaining_duration", "start_duration", b"start_duration", "took_duration", b"took_duration", "would_cut", b"would_cut"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from launcher.processes import Command
@@ -61,6 +62,12 @@ def jobs_service(
 def routes(models: Mapping[str, str]) -> list[dict[str, Any]]:
     """The worker's provider routes to the model servers that run."""
     return [{"name": name, "base_url": f"{url}/v1", **_ROUTES[name]} for name, url in models.items()]
+
+
+def served(model: str) -> bool:
+    """Whether one of the stack's model servers answers for the model."""
+    patterns = [pattern for route in _ROUTES.values() for pattern in route["models"]]
+    return any(fnmatchcase(model, pattern) for pattern in patterns)
 
 
 def _workers_target(workers: Sequence[str]) -> _Environment:

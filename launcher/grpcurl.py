@@ -11,7 +11,7 @@ from launcher.components import REAL_MODEL
 SERVICE: Final = "hourglass.jobs.v1.JobService"
 PROMPT: Final = "Why is the sky blue?"
 MAX_TOKENS: Final = 48
-_PICK_JOB_ID: Final = """sed -n 's/.*"jobId": "\\(.*\\)".*/\\1/p'"""
+_PICK_JOB_ID: Final = """sed -nE 's/.*"job(_id|Id)": "(.*)".*/\\2/p'"""  # grpcurl's versions differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,9 @@ def _bar(start: float, took: float, *, total: float, width: int, ink: Ink, untri
 
 
 def _start(ledger: BudgetLedger, spend: BudgetSpend) -> float:
-    """Seconds from the start of the request to that of the spend: what could be spent then tells."""
+    """Seconds from the start of the request to that of the spend; else what could be spent then tells."""
+    if spend.HasField("start_duration"):
+        return seconds_of(spend.start_duration)
     if not (ledger.HasField("initial_duration") and spend.HasField("remaining_duration")):
         return 0.0
     spendable = seconds_of(ledger.initial_duration) - seconds_of(ledger.reserve_duration)

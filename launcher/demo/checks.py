@@ -1,10 +1,21 @@
 """What the demo asserts. Each raises DemoFailed, and returns what it found."""
 
 from hourglass.jobs.v1.job_pb2 import AttemptOutcome, Job, JobState
+from launcher.components import REAL_MODEL, served
 from launcher.demo.errors import DemoFailed
 from launcher.demo.transcript import Transcript
 from launcher.local_model import ModelFacts
 from servicekit.wire_money import amount_of
+
+
+def can_run(model: str) -> None:
+    """A provider of this stack serves the model: a price alone runs nothing."""
+    if not served(model):
+        raise DemoFailed(
+            "model",
+            f"{model} has a price, but no provider on this machine; "
+            f"MODEL= takes {REAL_MODEL}, or simulated with its variants",
+        )
 
 
 def succeeded(job: Job) -> None:

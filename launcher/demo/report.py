@@ -70,7 +70,7 @@ def money_table(line: QuoteLine, job: Job) -> Table:
 
 def show_waterfall(terminal: Terminal, ledger: BudgetLedger) -> None:
     """The ledger as bars over the time of the request."""
-    terminal.fact("deadline", waterfall.headline(ledger))
+    terminal.text(waterfall.headline(ledger))
     terminal.table(waterfall_table(ledger, width=terminal.out.width, unicode=terminal.unicode))
     if more := waterfall.omitted(ledger):
         terminal.note(more)

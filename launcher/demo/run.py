@@ -3,12 +3,15 @@
 import time
 from typing import Final
 
+import grpc
+
 from budget.core import Budget
+from hourglass.jobs.v1.job_pb2 import Job
 from launcher.components import LOCAL, REAL_MODEL
 from launcher.demo import checks, report, steps
 from launcher.demo.answer import Answer, Progress
 from launcher.demo.errors import DemoFailed
-from launcher.demo.steps import Created, Question
+from launcher.demo.steps import Created, Question, Quoted
 from launcher.demo.terminal import Terminal
 from launcher.demo.transcript import Transcript
 from launcher.local_model import ModelFacts, model_facts
@@ -42,26 +45,12 @@ async def run(settings: DemoSettings, terminal: Terminal) -> None:
 async def _one_job(stack: Stack, question: Question, terminal: Terminal) -> None:
     before = await _facts(stack)
     async with steps.connected(stack.jobs) as channel:
-        terminal.heading(f"Asking {question.model}")
-        terminal.fact("prompt", question.prompt)
-        quoted, line = await steps.quote(channel, question)
-        terminal.fact(
-            "quote",
-            f"at most {report.dollars(line.amount)} for {quoted.input_token_bound} tokens in",
-            f"and {quoted.max_output_token_count} out",
-        )
-        terminal.fact("workers", report.load(quoted.worker_load))
-        created = await steps.create(channel, question, quoted.quote_id)
-        _tell_created(terminal, created)
+        quoted = await _quote(channel, question, terminal)
+        created = await _create(channel, question, quoted, terminal)
         transcript = await _answer(stack, created, question, terminal)
         job = await steps.read(channel, created.response.job.job_id)
     checks.succeeded(job)
-    terminal.heading("Receipt")
-    report.show_result(terminal, job)
-    terminal.table(report.attempts_table(job))
-    terminal.table(report.money_table(line, job))
-    terminal.heading("Where the time of CreateJob went")
-    report.show_waterfall(terminal, created.ledger)
+    _show_receipt(quoted, created, job, terminal)
     terminal.heading("Checked")
     terminal.success(checks.text_is_the_result(transcript, job))
     terminal.success(checks.money_adds_up(job))
@@ -69,6 +58,33 @@ async def _one_job(stack: Stack, question: Question, terminal: Terminal) -> None
         terminal.success(checks.real_model_ran(job, before, await _facts(stack)))
     else:
         terminal.note(f"no real model ran: {job.result.provider_model or question.model} is simulated")
+
+
+async def _quote(channel: grpc.aio.Channel, question: Question, terminal: Terminal) -> Quoted:
+    terminal.heading(f"Asking {question.model}")
+    terminal.fact("prompt", question.prompt)
+    quoted = await steps.quote(channel, question)
+    checks.can_run(question.model)
+    response = quoted.response
+    terminal.fact(
+        "quote",
+        f"at most {report.dollars(quoted.line.amount)} for {response.input_token_bound} tokens in",
+        f"and {response.max_output_token_count} out",
+    )
+    terminal.fact("workers", report.load(response.worker_load))
+    return quoted
+
+
+async def _create(
+    channel: grpc.aio.Channel, question: Question, quoted: Quoted, terminal: Terminal
+) -> Created:
+    created = await steps.create(channel, question, quoted.response.quote_id)
+    took = created.ledger.took_duration.ToMilliseconds()
+    terminal.fact(
+        "job",
+        f"{created.response.job.job_id} is committed, {took} ms into a deadline of {steps.CREATE_LIMIT:g} s",
+    )
+    return created
 
 
 async def _answer(stack: Stack, created: Created, question: Question, terminal: Terminal) -> Transcript:
@@ -105,10 +121,14 @@ def _show(answer: Answer, progress: Progress, transcript: Transcript) -> None:
     answer.show(transcript)
 
 
-def _tell_created(terminal: Terminal, created: Created) -> None:
-    job = created.response.job
-    took = created.ledger.took_duration.ToMilliseconds()
-    terminal.fact("job", f"{job.job_id} is committed, {took} ms into a deadline of {steps.CREATE_LIMIT:g} s")
+def _show_receipt(quoted: Quoted, created: Created, job: Job, terminal: Terminal) -> None:
+    terminal.heading("Receipt")
+    report.show_result(terminal, job)
+    terminal.table(report.attempts_table(job))
+    terminal.table(report.money_table(quoted.line, job))
+    terminal.heading("Where the time went")
+    for ledger in (quoted.ledger, created.ledger):
+        report.show_waterfall(terminal, ledger)
 
 
 async def _facts(stack: Stack) -> ModelFacts:

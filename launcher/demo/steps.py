@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 QUOTE_LIMIT: Final = 2.0
 CREATE_LIMIT: Final = 2.0
 READ_LIMIT: Final = 5.0
+LEAST_WATCH: Final = 1.0
 LEDGER: Final = "budget-ledger-bin"
 RESUME: Final = "RESUME"
 
@@ -54,6 +55,15 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quoted:
+    """An answered quote, its one line, and where its time went."""
+
+    response: QuoteResponse
+    line: QuoteLine
+    ledger: BudgetLedger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Created:
     """An answered create call, and where its time went."""
 
@@ -66,18 +76,19 @@ def connected(target: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(target, options=client_options())
 
 
-async def quote(channel: grpc.aio.Channel, question: Question) -> tuple[QuoteResponse, QuoteLine]:
+async def quote(channel: grpc.aio.Channel, question: Question) -> Quoted:
     """The price of one model. Raises DemoFailed when it has none."""
     request = QuoteRequest(
         models=[question.model],
         messages=question.messages,
         max_output_token_count=question.max_tokens,
     )
-    response = await _stub(channel).Quote(request, timeout=_deadline(QUOTE_LIMIT))
+    call = _stub(channel).Quote(request, timeout=_deadline(QUOTE_LIMIT))
+    response = await call
     line = response.lines[0]
     if line.status != QuoteLineStatus.QUOTE_LINE_STATUS_OK:
         raise DemoFailed("quote", f"{line.model} was not priced: {line.reason}")
-    return response, line
+    return Quoted(response=response, line=line, ledger=_ledger(await call.trailing_metadata()))
 
 
 async def create(channel: grpc.aio.Channel, question: Question, quote_id: str) -> Created:
@@ -94,7 +105,8 @@ async def create(channel: grpc.aio.Channel, question: Question, quote_id: str) -
 async def watch(target: str, job_id: str, transcript: Transcript, seen: Seen, *, budget: Budget) -> None:
     """Add the job's events to the transcript until the last one has come or `seen` has seen enough.
 
-    On a connection of its own, after the transcript's cursor. Goes on by itself when the server asks for it.
+    On a connection of its own, after the transcript's cursor. Goes on by itself when the server asks for it;
+    raises DemoFailed when the budget is nearly over.
     """
     while not transcript.ended:
         try:
@@ -104,6 +116,10 @@ async def watch(target: str, job_id: str, transcript: Transcript, seen: Seen, *,
         except grpc.aio.AioRpcError as error:
             if RpcFailure.of(error).reason != RESUME:
                 raise
+            if budget.spendable() < LEAST_WATCH:
+                raise DemoFailed(
+                    "watch", f"after {budget.initial:g} s the job is still {transcript.state_name}"
+                ) from error
 
 
 async def read(channel: grpc.aio.Channel, job_id: str) -> Job:
@@ -142,4 +158,4 @@ def _ledger(trailers: Any) -> BudgetLedger:
     for key, value in trailers:
         if key == LEDGER:
             return BudgetLedger.FromString(value)
-    raise DemoFailed("create", f"the answer carries no {LEDGER}")
+    raise DemoFailed("ledger", f"the answer carries no {LEDGER}")

@@ -2,6 +2,7 @@
 
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger, BudgetSpend
 from launcher.waterfall import ASCII, Row, headline, milliseconds, omitted, rows, scale
+from servicekit.wire_time import duration_of
 from tests.ledgers import ledger, spend
 
 
@@ -83,3 +84,9 @@ def test_times_are_rounded_for_people() -> None:
         "123 ms",
         "2000 ms",
     ]
+
+
+def test_a_start_that_is_known_counts_more_than_what_could_be_spent() -> None:
+    nested = spend("GetPrice", remaining=1.6, took=0.05)
+    nested.start_duration.CopyFrom(duration_of(0.01))
+    assert drawn(nested) == [" #####    "]

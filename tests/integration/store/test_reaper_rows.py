@@ -28,7 +28,8 @@ async def test_a_job_that_cannot_be_ended_keeps_no_other_from_its_end(store: Sto
     async with superuser(store) as connection:
         await connection.execute(
             "INSERT INTO hourglass.finished_jobs "
-            "SELECT tenant_id, id, lane, spec_version, priority, 'FAILED', 'CORRUPT', epoch, last_sequence, clock_timestamp(), ready_time, 0, 0, 1 "
+            "SELECT tenant_id, id, lane, spec_version, priority, 'FAILED', 'CORRUPT', epoch, "
+            "last_sequence, clock_timestamp(), ready_time, 0, 0, 1 "
             "FROM hourglass.jobs WHERE id = $1",
             broken,
         )

@@ -54,6 +54,7 @@ REAPER_POLICIES: Final = PolicyBook(
         "find_expired_held",
         "finish_jobs",
         "requeue_jobs",
+        "settle_overdue_calls",
         "ensure_partitions",
         "check_connection",
         limit=10.0,

@@ -8,6 +8,7 @@ from uuid_utils.compat import uuid7
 TenantId = NewType("TenantId", str)
 JobId = NewType("JobId", UUID)
 QuoteId = NewType("QuoteId", UUID)
+CallId = NewType("CallId", UUID)
 RunToken = NewType("RunToken", UUID)
 Sequence = NewType("Sequence", int)
 
@@ -24,6 +25,11 @@ def new_job_id() -> JobId:
 def new_quote_id() -> QuoteId:
     """As `new_job_id`, for a quote."""
     return QuoteId(uuid7())
+
+
+def new_call_id() -> CallId:
+    """As `new_job_id`, for a short call."""
+    return CallId(uuid7())
 
 
 def new_audit_id() -> UUID:

@@ -16,6 +16,7 @@ from budget.errors import ConstraintViolation
 from budget.policy import Policy
 from budget.postgres import Database, Record, Transaction
 from jobs_store.attempts import AttemptEnd, ProviderCost
+from jobs_store.call_reaping import CALL_GRACE, CallReaping
 from jobs_store.creation import PolicyOf
 from jobs_store.decisions import (
     Decision,
@@ -47,11 +48,13 @@ _log = structlog.stdlib.get_logger("hourglass.reaper")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """How many jobs one round moved on, and whether a page was full, so that more may wait."""
+    """How many jobs one round moved on, how many calls it settled, and whether a page was full, so that more
+    may wait."""
 
     taken_over: int
     expired: int
     hold_ended: int
+    calls_settled: int = 0
     more: bool
 
 
@@ -59,24 +62,40 @@ class Reaper:
     """One round of reaping at a time; the loop around it is the process's."""
 
     def __init__(
-        self, database: Database, policy_of: PolicyOf, *, timing: RetryTiming, jitter: Jitter, page_size: int
+        self,
+        database: Database,
+        policy_of: PolicyOf,
+        *,
+        timing: RetryTiming,
+        jitter: Jitter,
+        page_size: int,
+        call_grace: float = CALL_GRACE,
     ) -> None:
         self._database = database
         self._policy_of = policy_of
         self._timing = timing
         self._jitter = jitter
         self._page_size = page_size
+        self._calls = CallReaping(database, policy_of, grace=call_grace, page_size=page_size)
 
     async def reap(self, *, budget: Budget) -> Reaped:
-        """Take over expired runs, expire jobs that waited too long, end holds: one page of each."""
+        """Take over expired runs, expire jobs that waited too long, end holds, settle calls: one page of
+        each."""
         runs = await self._find("find_expired_runs", budget=budget)
         queued = await self._find("find_expired_queued", budget=budget)
         held = await self._find("find_expired_held", budget=budget)
         taken_over = await self._take_over(runs, budget=budget)
         expired = await self._finish([_queue_timeout(row) for row in queued], budget=budget)
         hold_ended = await self._finish([_hold_timeout(row) for row in held], budget=budget)
-        full = max(len(runs), len(queued), len(held)) >= self._page_size
-        return Reaped(taken_over=taken_over, expired=expired, hold_ended=hold_ended, more=full)
+        calls_settled = await self._calls.settle_overdue(budget=budget)
+        full = max(len(runs), len(queued), len(held), calls_settled) >= self._page_size
+        return Reaped(
+            taken_over=taken_over,
+            expired=expired,
+            hold_ended=hold_ended,
+            calls_settled=calls_settled,
+            more=full,
+        )
 
     async def ensure_partitions(self, *, weeks_ahead: int, budget: Budget) -> int:
         """Make the partitions of the coming weeks; answers how many were missing."""

@@ -43,7 +43,7 @@ class ReaperPace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """How a round went: jobs that it moved on, by why, and the seconds that it took.
+    """How a round went: jobs that it moved on, by why, calls that it settled, and the seconds that it took.
 
     reason: empty when it went well; else why it broke off, and what it had moved by then is not counted.
     """
@@ -51,6 +51,7 @@ class Round:
     taken_over: int = 0
     expired: int = 0
     hold_ended: int = 0
+    calls_settled: int = 0
     took: float
     reason: str = ""
 
@@ -143,13 +144,17 @@ class ReaperLoop:
 
 def _round_of(reaped: Reaped, *, took: float) -> Round:
     return Round(
-        taken_over=reaped.taken_over, expired=reaped.expired, hold_ended=reaped.hold_ended, took=took
+        taken_over=reaped.taken_over,
+        expired=reaped.expired,
+        hold_ended=reaped.hold_ended,
+        calls_settled=reaped.calls_settled,
+        took=took,
     )
 
 
 def _moved(reaped: Reaped) -> int:
     # A full page of which nothing moved is locked by others, or broken: asking again at once would spin.
-    return reaped.taken_over + reaped.expired + reaped.hold_ended
+    return reaped.taken_over + reaped.expired + reaped.hold_ended + reaped.calls_settled
 
 
 def _report(event: str, error: Exception) -> str:

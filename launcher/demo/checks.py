@@ -9,11 +9,11 @@ from servicekit.wire_money import amount_of
 
 
 def can_run(model: str) -> None:
-    """A provider of this stack serves the model: a price alone runs nothing."""
+    """A model server of this stack answers for the model: a price alone runs nothing."""
     if not served(model):
         raise DemoFailed(
             "model",
-            f"{model} has a price, but no provider on this machine; "
+            f"nobody on this machine serves {model}; "
             f"MODEL= takes {REAL_MODEL}, or simulated with its variants",
         )
 

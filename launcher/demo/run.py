@@ -32,6 +32,7 @@ async def run(settings: DemoSettings, terminal: Terminal) -> None:
         See `launcher.stack.running_with_database` for what fails before.
     """
     question = Question(model=settings.chosen_model, prompt=settings.chosen_prompt, max_tokens=MAX_TOKENS)
+    checks.can_run(question.model)
     terminal.heading("Starting the stack")
     budget = Budget.for_work(START_LIMIT)
     async with running_with_database(
@@ -64,7 +65,6 @@ async def _quote(channel: grpc.aio.Channel, question: Question, terminal: Termin
     terminal.heading(f"Asking {question.model}")
     terminal.fact("prompt", question.prompt)
     quoted = await steps.quote(channel, question)
-    checks.can_run(question.model)
     response = quoted.response
     terminal.fact(
         "quote",

@@ -1,0 +1,86 @@
+"""`make demo`: the whole way, as a newcomer sees it."""
+
+import asyncio
+import os
+import sys
+
+import psutil
+import pytest
+
+from launcher.processes import PROJECT
+from tests.postgres import TestDatabase
+
+pytestmark = pytest.mark.timeout(180)
+
+
+async def demo(**variables: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "launcher.demo"),
+        env={**os.environ, **variables},
+        cwd=PROJECT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode(), errors.decode()
+
+
+def services() -> set[int]:
+    return {
+        process.pid
+        for process in psutil.process_iter()
+        if "launcher.tethered" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+    }
+
+
+async def test_the_demo_takes_one_job_from_its_price_to_its_receipt_on_the_real_model(
+    database: TestDatabase,
+) -> None:
+    before = services()
+    exit_code, output, errors = await demo(DATABASE_URL=database.owner, MODEL="", PROMPT="")
+    assert (0, "") == (exit_code, errors), output + errors
+    for promised in (
+        "stream dropped on purpose after ",
+        "pricing/GetPrice",
+        "postgres/create_job",
+        "Quote took ",
+        "CreateJob took ",
+        "the text of both streams is the stored result",
+        "reserved = charged + given back",
+        "smollm2-135m (134.5 M parameters) generated these ",
+        "everything that was started has ended",
+    ):
+        assert promised in output
+    assert before == services()
+
+
+async def test_a_simulated_model_works_too_and_the_demo_says_that_no_real_one_ran(
+    database: TestDatabase,
+) -> None:
+    exit_code, output, errors = await demo(
+        DATABASE_URL=database.owner, MODEL="simulated:tokens=30", PROMPT="Count."
+    )
+    assert (0, "") == (exit_code, errors), output + errors
+    assert "no real model ran" in output
+    assert "134.5 M parameters" not in output
+
+
+async def test_a_model_without_a_price_ends_the_demo_with_a_clear_line(database: TestDatabase) -> None:
+    exit_code, output, errors = await demo(DATABASE_URL=database.owner, MODEL="simulated-fats", PROMPT="")
+    assert 1 == exit_code, output
+    assert errors.startswith("the demo failed: NOT_FOUND/UNKNOWN_MODEL: ")
+    assert "simulated-fast" in errors
+
+
+async def test_a_model_that_nobody_serves_is_refused_before_anything_starts() -> None:
+    exit_code, output, errors = await demo(MODEL="gpt-5", PROMPT="")
+    assert (1, "") == (exit_code, output)
+    assert errors.startswith("the demo failed: model: nobody on this machine serves gpt-5; MODEL= takes ")
+
+
+async def test_a_database_that_cannot_be_reached_ends_the_demo_with_a_clear_line() -> None:
+    exit_code, _, errors = await demo(DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
+    assert 1 == exit_code
+    assert errors.startswith("the demo failed: ")
+    assert "Traceback" not in errors

@@ -113,7 +113,7 @@ class JobsApp:
         self.server = Server(
             settings,
             methods(max_stream_age=settings.max_stream_age),
-            Terms(ledger_for=trusted(settings.ledger_tenants)),
+            Terms(ledger_for=trusted(settings.ledger_tenants), admission=settings.admission_control()),
         )
         tenants = TenantStore(self.databases.request, self._policy_of)
         add_to(self.server, self._use_cases(), tenants, settings.limits)

@@ -1,9 +1,9 @@
-"""The budget of each method, in seconds, as data."""
+"""The budget of each method, in seconds, and what it has to pass at the door, as data."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from servicekit.methods import Kind, MethodPolicies, MethodPolicy
+from servicekit.methods import Admission, Kind, MethodPolicies, MethodPolicy
 
 JOBS: Final = "hourglass.jobs.v1.JobService"
 ADMIN: Final = "hourglass.jobs.v1.AdminService"
@@ -20,6 +20,11 @@ _UNARY: Final[Mapping[str, tuple[float, float]]] = {
     "EraseJobContent": (1.0, 5.0),
 }
 """Default and cap of JobService's methods."""
+
+_ADMISSION: Final[Mapping[str, Admission]] = {
+    "CreateJob": Admission.DEFERRED,  # the key first: a replay answers while the server is full
+    "WaitJob": Admission.COUNT,
+}
 
 _ADMIN_STREAMS: Final = ("BulkRetryJobs", "BulkResolveJobs", "BulkCancelJobs", "Verify")
 _ADMIN_UNARY: Final = (
@@ -42,13 +47,18 @@ _ADMIN_STREAM_CAP: Final = 3600.0
 def methods(*, max_stream_age: float) -> MethodPolicies:
     """Every method of both services. `max_stream_age`: seconds after which a watch is told to come again."""
     jobs = {
-        f"/{JOBS}/{name}": MethodPolicy(default=default, cap=cap) for name, (default, cap) in _UNARY.items()
+        f"/{JOBS}/{name}": MethodPolicy(
+            default=default, cap=cap, admission=_ADMISSION.get(name, Admission.NORMAL)
+        )
+        for name, (default, cap) in _UNARY.items()
     }
-    watch = MethodPolicy(default=None, cap=max_stream_age, kind=Kind.STREAM, resumable=True)
-    generate = MethodPolicy(default=10.0, cap=60.0, kind=Kind.STREAM)
-    admin = MethodPolicy(default=_ADMIN_DEFAULT, cap=_ADMIN_CAP)
+    watch = MethodPolicy(
+        default=None, cap=max_stream_age, kind=Kind.STREAM, resumable=True, admission=Admission.COUNT
+    )
+    generate = MethodPolicy(default=10.0, cap=60.0, kind=Kind.STREAM, admission=Admission.COUNT)
+    admin = MethodPolicy(default=_ADMIN_DEFAULT, cap=_ADMIN_CAP, admission=Admission.EXEMPT)
     # Each page of these has a budget of its own; the stream only has to end some day.
-    pages = MethodPolicy(default=None, cap=_ADMIN_STREAM_CAP, kind=Kind.STREAM)
+    pages = MethodPolicy(default=None, cap=_ADMIN_STREAM_CAP, kind=Kind.STREAM, admission=Admission.EXEMPT)
     return {
         **jobs,
         f"/{JOBS}/WatchJob": watch,

@@ -9,13 +9,13 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from budget.policies import PolicyBook
 from jobs_service.domain.limits import Limits
 from jobs_service.policies import POLICIES
+from servicekit.admission_settings import AdmittingServerSettings
 from servicekit.policy_settings import overriding
-from servicekit.settings import ServerSettings
 
 _DAY = 86_400.0
 
 
-class JobsSettings(ServerSettings):
+class JobsSettings(AdmittingServerSettings):
     """What the job process can be told. Times are seconds, amounts US dollars.
 
     database_url: PostgreSQL, as the request role. pool_size: its connections.

@@ -50,6 +50,7 @@ class Server:
         self._settings = settings
         self._methods = methods
         self._terms = terms
+        self.admission = terms.admission
         self._credentials = credentials
         self._services: list[str] = []
         self._log = structlog.stdlib.get_logger("hourglass.server")

@@ -67,7 +67,10 @@ class JobServicer(pb_grpc.JobServiceServicer):
     async def CreateJob(self, request: pb.CreateJobRequest, context: Context) -> pb.CreateJobResponse:
         call = call_of(context)
         create = read_create(request, self._limits, now=datetime.now(UTC))
-        return create_answer(await self._use.creator.create(create, read_caller(call), budget=call.budget))
+        outcome = await self._use.creator.create(
+            create, read_caller(call), admit=call.admit, budget=call.budget
+        )
+        return create_answer(outcome)
 
     @override
     async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:

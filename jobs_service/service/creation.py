@@ -66,8 +66,11 @@ class JobCreator:
         self._new_id = new_id
         self._notify = notify
 
-    async def create(self, request: CreateRequest, caller: Caller, *, budget: Budget) -> Outcome:
-        """The job of the key: made now, or as it stands.
+    async def create(
+        self, request: CreateRequest, caller: Caller, *, admit: Callable[[], None], budget: Budget
+    ) -> Outcome:
+        """The job of the key: made now, or as it stands. `admit` is asked before one is made; what it raises
+        ends the call.
 
         Raises IdempotencyKeyReused; UnknownModel, PricingUnavailable, UpstreamTimeout; QuoteError;
         MaxChargeTooLow, InvalidRequest; QueueFull, InsufficientFunds, TenantNotFound; CommitOutcomeUnknown.
@@ -75,6 +78,7 @@ class JobCreator:
         known = await self._find(request, caller, budget=budget)
         if known is not None:
             return await self._replay(known, request, caller, budget=budget)
+        admit()
         priced = await self._priced(request, caller, budget=budget)
         job = new_job(
             request,

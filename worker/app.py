@@ -30,6 +30,7 @@ from worker.connections import Connections, until_either
 from worker.event_log import LogLimits
 from worker.finisher import Finisher, FinishRules
 from worker.flusher import Flusher, FlushPace
+from worker.generating import Generating
 from worker.group_commit import GroupCommit
 from worker.lanes import Lanes
 from worker.lease import Leases
@@ -40,7 +41,7 @@ from worker.providers.routes import Routes
 from worker.renewal import RenewalPace, RenewalThread
 from worker.rpc import add_to, methods
 from worker.run import Providers, Runner
-from worker.service import WorkerService
+from worker.service import WorkerService, WorkerState
 from worker.slots import Slots
 from worker.starter import Starter
 from worker.supervisor import RunKit, Supervisor
@@ -218,6 +219,7 @@ class Worker:
             timing=self._timing,
             jitter=self._jittered,
             page_size=REAPER_PAGE,
+            call_grace=settings.call_grace,
         )
         pace = ReaperPace(interval=settings.reap_interval, reconnect_wait=settings.reap_wait)
         return ReaperLoop(reaper, database, self._policy_of, jitter=self._jittered, pace=pace)
@@ -306,7 +308,14 @@ class Worker:
         )
         terms = Terms(drain=Drain(), ledger_for=trusted(settings.ledger_tenants))
         self.server = Server(settings, methods(stream_age=settings.max_stream_age), terms)
-        add_to(self.server, self._service, write_limit=settings.write_limit)
+        add_to(self.server, self._service, self._build_generating(), write_limit=settings.write_limit)
+
+    def _build_generating(self) -> Generating:
+        return Generating(
+            self._providers,
+            Slots(self._settings.generate_slots),
+            draining=lambda: self._service.status().state is WorkerState.DRAINING,
+        )
 
     def _claimer(self) -> Claimer:
         settings = self._settings

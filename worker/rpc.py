@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from typing_extensions import override
 
+from hourglass.jobs.v1 import event_pb2 as event_pb
+from hourglass.jobs.v1 import job_pb2 as job_pb
 from hourglass.jobs.v1 import jobs_service_pb2 as jobs_pb
 from hourglass.worker.v1 import worker_service_pb2 as pb
 from hourglass.worker.v1 import worker_service_pb2_grpc as pb_grpc
-from servicekit.errors import NotImplementedYet
+from servicekit.call import call_of
 from servicekit.methods import Kind, MethodPolicy
 from servicekit.wire_money import money_of
 from servicekit.wire_time import duration_of
 from wire.enums import to_wire
 from wire.events import event_message
+from wire.job import provider_cost_message, usage_message
 from worker.errors import ReRead
-from worker.requests import grace_of, progress_question
+from worker.generating import CallSent, Generated, Piece
+from worker.requests import grace_of, progress_question, short_call
 
 if TYPE_CHECKING:
     import grpc
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from jobs_store.identifiers import JobId
     from servicekit.methods import MethodPolicies
     from servicekit.server import Server
+    from worker.generating import Generating
     from worker.service import WorkerService
 
 SERVICE: Final = "hourglass.worker.v1.WorkerService"
@@ -45,8 +50,9 @@ def methods(*, stream_age: float) -> MethodPolicies:
 class WorkerServicer(pb_grpc.WorkerServiceServicer):
     """The methods of the contract. write_limit: seconds that a reader may take for one message."""
 
-    def __init__(self, service: WorkerService, *, write_limit: float) -> None:
+    def __init__(self, service: WorkerService, generating: Generating, *, write_limit: float) -> None:
         self._service = service
+        self._generating = generating
         self._write_limit = write_limit
 
     @override
@@ -67,7 +73,12 @@ class WorkerServicer(pb_grpc.WorkerServiceServicer):
     async def Generate(  # type: ignore[override]  # the same
         self, request: pb.GenerateRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> None:
-        raise NotImplementedYet("Generate")
+        async def tell(part: CallSent | Piece) -> None:
+            await context.write(_part_message(part))
+
+        call = short_call(request)
+        generated = await self._generating.generate(call, tell, budget=call_of(context).budget)
+        await context.write(pb.GenerateResponse(result=_result_message(generated)))
 
     @override
     async def GetWorkerStatus(
@@ -107,7 +118,27 @@ class WorkerServicer(pb_grpc.WorkerServiceServicer):
             raise
 
 
-def add_to(server: Server, service: WorkerService, *, write_limit: float) -> None:
+def _part_message(part: CallSent | Piece) -> pb.GenerateResponse:
+    match part:
+        case CallSent(provider=provider, model=model):
+            return pb.GenerateResponse(sent=event_pb.AttemptSent(provider=provider, provider_model=model))
+        case Piece(text=text, offset=offset):
+            delta = event_pb.TokenDelta(text=text, offset=offset, token_count=1)
+            return pb.GenerateResponse(token_delta=delta)
+        case _:
+            assert_never(part)
+
+
+def _result_message(generated: Generated) -> pb.GenerateResult:
+    return pb.GenerateResult(
+        finish_reason=to_wire(job_pb.FinishReason, generated.finish_reason),
+        usage=usage_message(generated.usage),
+        provider_cost=provider_cost_message(generated.cost),
+        provider_request_id=generated.provider_request_id,
+    )
+
+
+def add_to(server: Server, service: WorkerService, generating: Generating, *, write_limit: float) -> None:
     """Serves WorkerService on a server."""
-    servicer = WorkerServicer(service, write_limit=write_limit)
+    servicer = WorkerServicer(service, generating, write_limit=write_limit)
     server.add(SERVICE, pb_grpc.add_WorkerServiceServicer_to_server, servicer)

@@ -27,8 +27,8 @@ class WorkerSettings(ServerSettings):
         it listens.
     routes: the providers, as a JSON list; first match wins.
 
-    slots: runs at once. poll_interval: between two looks for work without a signal, about. claim_tenants:
-        tenants looked at in a lane at once.
+    slots: runs at once. generate_slots: short calls at once, beside them. poll_interval: between two looks
+        for work without a signal, about. claim_tenants: tenants looked at in a lane at once.
     lease: what a renewal asks for. renewal_interval, renewal_retry: its pace. cut_off: without a renewal for
         so long no call starts.
     coalesce: chunks within so long are one delta. flush_interval, flush_size: when events become durable.
@@ -37,6 +37,7 @@ class WorkerSettings(ServerSettings):
     drain_grace: how long calls may go on after SIGTERM. ending_grace: how long their endings take then.
     backoff_base, backoff_cap, platform_park, hold_timeout: see jobs_store.decisions.
     reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
+    call_grace: after its deadline, for a short call's own server to settle it.
     """
 
     model_config = SettingsConfigDict(env_prefix="HOURGLASS_WORKER_")
@@ -51,6 +52,7 @@ class WorkerSettings(ServerSettings):
     routes: tuple[ProviderRoute, ...] = Field(min_length=1)
 
     slots: int = Field(default=64, ge=1, le=10_000)
+    generate_slots: int = Field(default=64, ge=1, le=10_000)
     poll_interval: float = Field(default=1.0, gt=0)
     claim_tenants: int = Field(default=100, ge=1)
 
@@ -78,6 +80,7 @@ class WorkerSettings(ServerSettings):
 
     reap_interval: float = Field(default=5.0, gt=0)
     reap_wait: float = Field(default=10.0, ge=0)
+    call_grace: float = Field(default=30.0, ge=0)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -28,9 +28,10 @@ from google.type import money_pb2 as google_dot_type_dot_money__pb2
 from hourglass.jobs.v1 import event_pb2 as hourglass_dot_jobs_dot_v1_dot_event__pb2
 from hourglass.jobs.v1 import job_pb2 as hourglass_dot_jobs_dot_v1_dot_job__pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as hourglass_dot_jobs_dot_v1_dot_jobs__service__pb2
+from hourglass.pricing.v1 import pricing_service_pb2 as hourglass_dot_pricing_dot_v1_dot_pricing__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(hourglass/worker/v1/worker_service.proto\x12\x13hourglass.worker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/type/money.proto\x1a\x1dhourglass/jobs/v1/event.proto\x1a\x1bhourglass/jobs/v1/job.proto\x1a$hourglass/jobs/v1/jobs_service.proto\"^\n\x15StreamProgressRequest\x12\x17\n\ttenant_id\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06job_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\"\x84\x01\n\x16StreamProgressResponse\x12,\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x1b.hourglass.jobs.v1.JobEventH\x00\x12\x31\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.hourglass.jobs.v1.HeartbeatH\x00\x42\t\n\x07message\"|\n\x0fGenerateRequest\x12\x15\n\x07\x63\x61ll_id\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x17\n\ttenant_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x39\n\x07request\x18\x03 \x01(\x0b\x32\".hourglass.jobs.v1.GenerateRequestB\x04\xe2\x41\x01\x02\"\xba\x01\n\x10GenerateResponse\x12.\n\x04sent\x18\x01 \x01(\x0b\x32\x1e.hourglass.jobs.v1.AttemptSentH\x00\x12\x34\n\x0btoken_delta\x18\x02 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenDeltaH\x00\x12\x35\n\x06result\x18\x03 \x01(\x0b\x32#.hourglass.worker.v1.GenerateResultH\x00\x42\t\n\x07message\"\xcb\x01\n\x0eGenerateResult\x12\x36\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1f.hourglass.jobs.v1.FinishReason\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenUsage\x12\x36\n\rprovider_cost\x18\x03 \x01(\x0b\x32\x1f.hourglass.jobs.v1.ProviderCost\x12\x1b\n\x13provider_request_id\x18\x04 \x01(\t\"\x18\n\x16GetWorkerStatusRequest\"\x8b\x02\n\x17GetWorkerStatusResponse\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .hourglass.worker.v1.WorkerState\x12\x12\n\nslot_count\x18\x03 \x01(\x05\x12\x17\n\x0f\x66ree_slot_count\x18\x04 \x01(\x05\x12\r\n\x05lanes\x18\x05 \x03(\t\x12\x39\n\x16since_renewal_duration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x35\n\x19running_worst_case_amount\x18\x07 \x01(\x0b\x32\x12.google.type.Money\"A\n\x0c\x44rainRequest\x12\x31\n\x0egrace_duration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"&\n\rDrainResponse\x12\x15\n\rrunning_count\x18\x01 \x01(\x05*y\n\x0bWorkerState\x12\x1c\n\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13WORKER_STATE_ACTIVE\x10\x01\x12\x18\n\x14WORKER_STATE_CUT_OFF\x10\x02\x12\x19\n\x15WORKER_STATE_DRAINING\x10\x03\x32\x95\x03\n\rWorkerService\x12k\n\x0eStreamProgress\x12*.hourglass.worker.v1.StreamProgressRequest\x1a+.hourglass.worker.v1.StreamProgressResponse0\x01\x12Y\n\x08Generate\x12$.hourglass.worker.v1.GenerateRequest\x1a%.hourglass.worker.v1.GenerateResponse0\x01\x12l\n\x0fGetWorkerStatus\x12+.hourglass.worker.v1.GetWorkerStatusRequest\x1a,.hourglass.worker.v1.GetWorkerStatusResponse\x12N\n\x05\x44rain\x12!.hourglass.worker.v1.DrainRequest\x1a\".hourglass.worker.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(hourglass/worker/v1/worker_service.proto\x12\x13hourglass.worker.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/type/money.proto\x1a\x1dhourglass/jobs/v1/event.proto\x1a\x1bhourglass/jobs/v1/job.proto\x1a$hourglass/jobs/v1/jobs_service.proto\x1a*hourglass/pricing/v1/pricing_service.proto\"^\n\x15StreamProgressRequest\x12\x17\n\ttenant_id\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06job_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\"\x84\x01\n\x16StreamProgressResponse\x12,\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x1b.hourglass.jobs.v1.JobEventH\x00\x12\x31\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.hourglass.jobs.v1.HeartbeatH\x00\x42\t\n\x07message\"\xdc\x01\n\x0fGenerateRequest\x12\x15\n\x07\x63\x61ll_id\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x17\n\ttenant_id\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x39\n\x07request\x18\x03 \x01(\x0b\x32\".hourglass.jobs.v1.GenerateRequestB\x04\xe2\x41\x01\x02\x12@\n\x12provider_rate_card\x18\x04 \x01(\x0b\x32\x1e.hourglass.pricing.v1.RateCardB\x04\xe2\x41\x01\x02\x12\x1c\n\x14input_token_estimate\x18\x05 \x01(\x03\"\xba\x01\n\x10GenerateResponse\x12.\n\x04sent\x18\x01 \x01(\x0b\x32\x1e.hourglass.jobs.v1.AttemptSentH\x00\x12\x34\n\x0btoken_delta\x18\x02 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenDeltaH\x00\x12\x35\n\x06result\x18\x03 \x01(\x0b\x32#.hourglass.worker.v1.GenerateResultH\x00\x42\t\n\x07message\"\xcb\x01\n\x0eGenerateResult\x12\x36\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1f.hourglass.jobs.v1.FinishReason\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenUsage\x12\x36\n\rprovider_cost\x18\x03 \x01(\x0b\x32\x1f.hourglass.jobs.v1.ProviderCost\x12\x1b\n\x13provider_request_id\x18\x04 \x01(\t\"\x18\n\x16GetWorkerStatusRequest\"\x8b\x02\n\x17GetWorkerStatusResponse\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .hourglass.worker.v1.WorkerState\x12\x12\n\nslot_count\x18\x03 \x01(\x05\x12\x17\n\x0f\x66ree_slot_count\x18\x04 \x01(\x05\x12\r\n\x05lanes\x18\x05 \x03(\t\x12\x39\n\x16since_renewal_duration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x35\n\x19running_worst_case_amount\x18\x07 \x01(\x0b\x32\x12.google.type.Money\"A\n\x0c\x44rainRequest\x12\x31\n\x0egrace_duration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"&\n\rDrainResponse\x12\x15\n\rrunning_count\x18\x01 \x01(\x05*y\n\x0bWorkerState\x12\x1c\n\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13WORKER_STATE_ACTIVE\x10\x01\x12\x18\n\x14WORKER_STATE_CUT_OFF\x10\x02\x12\x19\n\x15WORKER_STATE_DRAINING\x10\x03\x32\x95\x03\n\rWorkerService\x12k\n\x0eStreamProgress\x12*.hourglass.worker.v1.StreamProgressRequest\x1a+.hourglass.worker.v1.StreamProgressResponse0\x01\x12Y\n\x08Generate\x12$.hourglass.worker.v1.GenerateRequest\x1a%.hourglass.worker.v1.GenerateResponse0\x01\x12l\n\x0fGetWorkerStatus\x12+.hourglass.worker.v1.GetWorkerStatusRequest\x1a,.hourglass.worker.v1.GetWorkerStatusResponse\x12N\n\x05\x44rain\x12!.hourglass.worker.v1.DrainRequest\x1a\".hourglass.worker.v1.DrainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,26 +48,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATEREQUEST'].fields_by_name['tenant_id']._serialized_options = b'\342A\001\002'
   _globals['_GENERATEREQUEST'].fields_by_name['request']._loaded_options = None
   _globals['_GENERATEREQUEST'].fields_by_name['request']._serialized_options = b'\342A\001\002'
-  _globals['_WORKERSTATE']._serialized_start=1408
-  _globals['_WORKERSTATE']._serialized_end=1529
-  _globals['_STREAMPROGRESSREQUEST']._serialized_start=253
-  _globals['_STREAMPROGRESSREQUEST']._serialized_end=347
-  _globals['_STREAMPROGRESSRESPONSE']._serialized_start=350
-  _globals['_STREAMPROGRESSRESPONSE']._serialized_end=482
-  _globals['_GENERATEREQUEST']._serialized_start=484
-  _globals['_GENERATEREQUEST']._serialized_end=608
-  _globals['_GENERATERESPONSE']._serialized_start=611
-  _globals['_GENERATERESPONSE']._serialized_end=797
-  _globals['_GENERATERESULT']._serialized_start=800
-  _globals['_GENERATERESULT']._serialized_end=1003
-  _globals['_GETWORKERSTATUSREQUEST']._serialized_start=1005
-  _globals['_GETWORKERSTATUSREQUEST']._serialized_end=1029
-  _globals['_GETWORKERSTATUSRESPONSE']._serialized_start=1032
-  _globals['_GETWORKERSTATUSRESPONSE']._serialized_end=1299
-  _globals['_DRAINREQUEST']._serialized_start=1301
-  _globals['_DRAINREQUEST']._serialized_end=1366
-  _globals['_DRAINRESPONSE']._serialized_start=1368
-  _globals['_DRAINRESPONSE']._serialized_end=1406
-  _globals['_WORKERSERVICE']._serialized_start=1532
-  _globals['_WORKERSERVICE']._serialized_end=1937
+  _globals['_GENERATEREQUEST'].fields_by_name['provider_rate_card']._loaded_options = None
+  _globals['_GENERATEREQUEST'].fields_by_name['provider_rate_card']._serialized_options = b'\342A\001\002'
+  _globals['_WORKERSTATE']._serialized_start=1549
+  _globals['_WORKERSTATE']._serialized_end=1670
+  _globals['_STREAMPROGRESSREQUEST']._serialized_start=297
+  _globals['_STREAMPROGRESSREQUEST']._serialized_end=391
+  _globals['_STREAMPROGRESSRESPONSE']._serialized_start=394
+  _globals['_STREAMPROGRESSRESPONSE']._serialized_end=526
+  _globals['_GENERATEREQUEST']._serialized_start=529
+  _globals['_GENERATEREQUEST']._serialized_end=749
+  _globals['_GENERATERESPONSE']._serialized_start=752
+  _globals['_GENERATERESPONSE']._serialized_end=938
+  _globals['_GENERATERESULT']._serialized_start=941
+  _globals['_GENERATERESULT']._serialized_end=1144
+  _globals['_GETWORKERSTATUSREQUEST']._serialized_start=1146
+  _globals['_GETWORKERSTATUSREQUEST']._serialized_end=1170
+  _globals['_GETWORKERSTATUSRESPONSE']._serialized_start=1173
+  _globals['_GETWORKERSTATUSRESPONSE']._serialized_end=1440
+  _globals['_DRAINREQUEST']._serialized_start=1442
+  _globals['_DRAINREQUEST']._serialized_end=1507
+  _globals['_DRAINRESPONSE']._serialized_start=1509
+  _globals['_DRAINRESPONSE']._serialized_end=1547
+  _globals['_WORKERSERVICE']._serialized_start=1673
+  _globals['_WORKERSERVICE']._serialized_end=2078
 # @@protoc_insertion_point(module_scope)

@@ -13,6 +13,7 @@ from google.type import money_pb2 as _money_pb2
 from hourglass.jobs.v1 import event_pb2 as _event_pb2
 from hourglass.jobs.v1 import job_pb2 as _job_pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as _jobs_service_pb2
+from hourglass.pricing.v1 import pricing_service_pb2 as _pricing_service_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -123,13 +124,23 @@ class GenerateRequest(_message.Message):
     CALL_ID_FIELD_NUMBER: _builtins.int
     TENANT_ID_FIELD_NUMBER: _builtins.int
     REQUEST_FIELD_NUMBER: _builtins.int
+    PROVIDER_RATE_CARD_FIELD_NUMBER: _builtins.int
+    INPUT_TOKEN_ESTIMATE_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """The call's row, made by JobService before."""
     tenant_id: _builtins.str
     """The tenant that pays."""
+    input_token_estimate: _builtins.int
+    """About how many tokens the messages have: for a provider that reports no
+    usage.
+    """
     @_builtins.property
     def request(self) -> _jobs_service_pb2.GenerateRequest:
         """What is asked."""
+
+    @_builtins.property
+    def provider_rate_card(self) -> _pricing_service_pb2.RateCard:
+        """What the provider charges the operator, as priced for this call."""
 
     def __init__(
         self,
@@ -137,10 +148,12 @@ class GenerateRequest(_message.Message):
         call_id: _builtins.str = ...,
         tenant_id: _builtins.str = ...,
         request: _jobs_service_pb2.GenerateRequest | None = ...,
+        provider_rate_card: _pricing_service_pb2.RateCard | None = ...,
+        input_token_estimate: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["provider_rate_card", b"provider_rate_card", "request", b"request"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "request", b"request", "tenant_id", b"tenant_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "input_token_estimate", b"input_token_estimate", "provider_rate_card", b"provider_rate_card", "request", b"request", "tenant_id", b"tenant_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -75,7 +75,13 @@ class WorkerServiceServicer:
 
     def Generate(self, request, context):
         """Runs one short call for a caller who waits. JobService has reserved the
-        money. Budget: 10 s by default, 60 s at most.
+        money. Budget: 10 s by default, 60 s at most. When the caller leaves, the
+        provider's connection is closed. Errors: `RESOURCE_EXHAUSTED/OVERLOADED` when
+        no slot is free; `UNAVAILABLE/PROVIDER_UNAVAILABLE` and
+        `FAILED_PRECONDITION/PROVIDER_REFUSED`, whose ErrorInfo tells `provider`,
+        `cause`, `error_class`, `sent` (`false` only if no byte of the request left),
+        `provider_request_id`, and the tokens that the provider counted. An error
+        that comes before the message `sent` says that no provider was called.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,13 @@ class WorkerServiceStub:
     """
     Generate: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.GenerateRequest, _worker_service_pb2.GenerateResponse]
     """Runs one short call for a caller who waits. JobService has reserved the
-    money. Budget: 10 s by default, 60 s at most.
+    money. Budget: 10 s by default, 60 s at most. When the caller leaves, the
+    provider's connection is closed. Errors: `RESOURCE_EXHAUSTED/OVERLOADED` when
+    no slot is free; `UNAVAILABLE/PROVIDER_UNAVAILABLE` and
+    `FAILED_PRECONDITION/PROVIDER_REFUSED`, whose ErrorInfo tells `provider`,
+    `cause`, `error_class`, `sent` (`false` only if no byte of the request left),
+    `provider_request_id`, and the tokens that the provider counted. An error
+    that comes before the message `sent` says that no provider was called.
     """
     GetWorkerStatus: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.GetWorkerStatusRequest, _worker_service_pb2.GetWorkerStatusResponse]
     """Says how busy the worker is. Budget: 200 ms by default, 2 s at most."""
@@ -67,7 +73,13 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """
     Generate: _aio.UnaryStreamMultiCallable[_worker_service_pb2.GenerateRequest, _worker_service_pb2.GenerateResponse]  # type: ignore[assignment]
     """Runs one short call for a caller who waits. JobService has reserved the
-    money. Budget: 10 s by default, 60 s at most.
+    money. Budget: 10 s by default, 60 s at most. When the caller leaves, the
+    provider's connection is closed. Errors: `RESOURCE_EXHAUSTED/OVERLOADED` when
+    no slot is free; `UNAVAILABLE/PROVIDER_UNAVAILABLE` and
+    `FAILED_PRECONDITION/PROVIDER_REFUSED`, whose ErrorInfo tells `provider`,
+    `cause`, `error_class`, `sent` (`false` only if no byte of the request left),
+    `provider_request_id`, and the tokens that the provider counted. An error
+    that comes before the message `sent` says that no provider was called.
     """
     GetWorkerStatus: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.GetWorkerStatusRequest, _worker_service_pb2.GetWorkerStatusResponse]  # type: ignore[assignment]
     """Says how busy the worker is. Budget: 200 ms by default, 2 s at most."""
@@ -100,7 +112,13 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.GenerateResponse], _abc.AsyncIterator[_worker_service_pb2.GenerateResponse]]:
         """Runs one short call for a caller who waits. JobService has reserved the
-        money. Budget: 10 s by default, 60 s at most.
+        money. Budget: 10 s by default, 60 s at most. When the caller leaves, the
+        provider's connection is closed. Errors: `RESOURCE_EXHAUSTED/OVERLOADED` when
+        no slot is free; `UNAVAILABLE/PROVIDER_UNAVAILABLE` and
+        `FAILED_PRECONDITION/PROVIDER_REFUSED`, whose ErrorInfo tells `provider`,
+        `cause`, `error_class`, `sent` (`false` only if no byte of the request left),
+        `provider_request_id`, and the tokens that the provider counted. An error
+        that comes before the message `sent` says that no provider was called.
         """
 
     @_abc_1.abstractmethod

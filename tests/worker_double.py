@@ -36,10 +36,13 @@ class WorkerDouble(worker_grpc.WorkerServiceServicer):
         self.streams.append(stream)
         for item in self.given[request.job_id]:
             stream.items.put_nowait(item)
-        while (item := await stream.items.get()) is not END:
-            assert isinstance(item, Event)
-            if item.sequence > request.after_sequence:
-                yield worker_pb.StreamProgressResponse(event=event_message(item))
+        try:
+            while (item := await stream.items.get()) is not END:
+                assert isinstance(item, Event)
+                if item.sequence > request.after_sequence:
+                    yield worker_pb.StreamProgressResponse(event=event_message(item))
+        finally:
+            stream.closed = True
 
     def Generate(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         raise NotImplementedError
@@ -57,6 +60,7 @@ class Stream:
 
     after: int
     items: asyncio.Queue[Event | object] = field(default_factory=asyncio.Queue)
+    closed: bool = False
 
 
 @asynccontextmanager

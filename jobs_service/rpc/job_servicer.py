@@ -1,7 +1,6 @@
 """JobService over gRPC."""
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -104,14 +103,14 @@ class JobServicer(pb_grpc.JobServiceServicer):
         return pb.WaitJobResponse(job=job_detail_message(detail))
 
     @override
-    async def WatchJob(
+    async def WatchJob(  # type: ignore[override]  # grpc.aio takes coroutines that write, too
         self, request: pb.WatchJobRequest, context: Context
-    ) -> AsyncIterator[pb.WatchJobResponse]:
+    ) -> None:
         call = call_of(context)
         watch = read_watch(request, read_caller(call).tenant)
-        async with aclosing(self._use.watcher.watch(watch, budget=call.budget)) as items:
-            async for item in items:
-                yield watch_answer(item)
+        await self._use.watcher.watch(
+            watch, budget=call.budget, send=lambda item: context.write(watch_answer(item))
+        )
 
     @override
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:

@@ -5,8 +5,8 @@ Whenever that stream ends, skips something, or the job has moved on, the store i
 while an event is on its way to the caller: no connection, no transaction.
 """
 
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from budget.errors import (
 )
 from jobs_service.domain.splice import Place, check_cursor, is_over, is_wanted, place_of
 from jobs_service.service.pauses import Pace, Pauses
-from jobs_service.service.ports import EventReader, FeedEnded, ProgressSource
+from jobs_service.service.ports import EventReader, Feed, FeedEnded, ProgressSource
 from jobs_store.events import Event, EventKind
 from jobs_store.identifiers import JobId, Sequence, TenantId
 from jobs_store.reading import Position
@@ -48,6 +48,10 @@ class Heartbeat:
     """Nothing happened for a while; the stream stands at this sequence."""
 
     sequence: Sequence
+
+
+Send = Callable[[Event | Heartbeat], Awaitable[None]]
+"""Takes the next item to the caller; slow when the caller is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,121 +90,133 @@ class JobWatcher:
         self._pace = pace
         self._clock = clock
 
-    async def watch(
-        self, request: WatchRequest, *, budget: Budget
-    ) -> AsyncGenerator[Event | Heartbeat, None]:
-        """Every wanted event after the cursor, once and in order; ends after the terminal one.
+    async def watch(self, request: WatchRequest, *, budget: Budget, send: Send) -> None:
+        """Sends every wanted event after the cursor, once and in order; returns after the terminal one.
 
         Raises JobNotFound, CursorOutOfRange; Resume when the budget ends; an error of the database when it is
-        away at the start or for too long.
+        away at the start or for too long; whatever `send` raises.
         """
         with self._subscriptions.subscribe(job_changed(request.tenant, request.job_id)) as wakeup:
             reads = _Reads(self._reader, request, pace=self._pace, clock=self._clock, budget=budget)
-            stream = _Stream(reads, self._progress, pace=self._pace, clock=self._clock, wakeup=wakeup)
+            outlet = _Outlet(send, request.kinds, interval=self._pace.heartbeat, clock=self._clock)
+            stream = _Stream(reads, self._progress, outlet, pace=self._pace, clock=self._clock, wakeup=wakeup)
             try:
-                await stream.begin()
-                async with aclosing(stream.steps()) as steps:
-                    async for item in _with_heartbeats(steps, stream, self._pace.heartbeat, self._clock):
-                        yield item
+                await stream.run()
             except (BudgetExhausted, BudgetTooLow) as error:
                 raise Resume from error
 
 
-async def _with_heartbeats(
-    steps: AsyncGenerator[Event | None, None], stream: "_Stream", interval: float, clock: Clock
-) -> AsyncGenerator[Event | Heartbeat, None]:
-    last = clock()
-    async for event in steps:
-        if event is not None and is_wanted(event, stream.request.kinds):
-            yield event
-            last = clock()
-        elif clock() - last >= interval:
-            yield Heartbeat(sequence=stream.cursor)
-            last = clock()
+class _Outlet:
+    """What goes to the caller: wanted events, and a sign of life when there were none for a while."""
+
+    def __init__(self, send: Send, kinds: frozenset[EventKind], *, interval: float, clock: Clock) -> None:
+        self._send = send
+        self._kinds = kinds
+        self._interval = interval
+        self._clock = clock
+        self._last = clock()
+
+    async def event(self, event: Event) -> None:
+        """Sends an event if it is wanted."""
+        if is_wanted(event, self._kinds):
+            await self._send(event)
+            self._last = self._clock()
+        else:
+            await self.nothing(event.sequence)
+
+    async def nothing(self, cursor: Sequence) -> None:
+        """Nothing to send; sends a heartbeat when that has lasted."""
+        if self._clock() - self._last >= self._interval:
+            await self._send(Heartbeat(sequence=cursor))
+            self._last = self._clock()
 
 
 class _Stream:
-    """One reader of one job. `cursor`: the last sequence that it has, wanted or not."""
+    """One reader of one job. `_cursor`: the last sequence that it has, wanted or not."""
 
     def __init__(
-        self, reads: "_Reads", progress: ProgressSource, *, pace: WatchPace, clock: Clock, wakeup: Wakeup
+        self,
+        reads: "_Reads",
+        progress: ProgressSource,
+        outlet: _Outlet,
+        *,
+        pace: WatchPace,
+        clock: Clock,
+        wakeup: Wakeup,
     ) -> None:
-        self.request = reads.request
-        self.cursor = reads.request.after
+        self._request = reads.request
+        self._cursor = reads.request.after
         self._reads = reads
         self._progress = progress
+        self._outlet = outlet
         self._pace = pace
         self._clock = clock
         self._wakeup = wakeup
         self._budget = reads.budget
         self._pauses = Pauses(pace.pause)
 
-    async def begin(self) -> None:
-        """Refuses a cursor that nothing can follow."""
-        check_cursor(self.request.after, await self._reads.first_position())
-
-    async def steps(self) -> AsyncGenerator[Event | None, None]:
-        """Every event after the cursor; None now and then while nothing happens."""
+    async def run(self) -> None:
+        """Until the job's end was sent."""
+        check_cursor(self._cursor, await self._reads.first_position())
         while True:
-            page = await self._reads.page(after=self.cursor)
+            page = await self._reads.page(after=self._cursor)
             for event in page or ():
-                self._advance(event)
-                yield event
+                await self._deliver(event)
             if page is not None and len(page) == self._pace.page:
                 continue
             position = None if page is None else await self._reads.position()
-            if position is None or not (position.last_sequence > self.cursor or position.state.terminal):
-                async for live in self._until_something_happens(position):
-                    yield live
-            elif is_over(self.cursor, position):
+            if position is not None and is_over(self._cursor, position):
                 return
+            if position is None or not self._is_behind(position):
+                await self._until_something_happens(position)
 
-    async def _until_something_happens(self, position: Position | None) -> AsyncGenerator[Event | None, None]:
-        """Live events of the worker that runs the job, then a pause unless there were any."""
-        before = self.cursor
+    def _is_behind(self, position: Position) -> bool:
+        return position.last_sequence > self._cursor
+
+    async def _until_something_happens(self, position: Position | None) -> None:
+        """Live events of the worker that runs the job; without any, a pause."""
+        before = self._cursor
         if position is not None and position.worker_address is not None:
-            async with aclosing(self._live(position, position.worker_address)) as events:
-                async for event in events:
-                    yield event
-        if self.cursor == before:
+            await self._follow(position, position.worker_address)
+        if self._cursor == before:
             await self._wakeup.wait(self._budget.child(self._pauses.take()))
-            yield None
+            await self._outlet.nothing(self._cursor)
 
-    async def _live(self, position: Position, address: str) -> AsyncGenerator[Event | None, None]:
-        tenant, job_id = self.request.tenant, self.request.job_id
-        checked = self._clock()
-        quiet = min(self._pace.recheck, self._pace.heartbeat)
-        try:
-            async with self._progress.follow(
-                address, tenant, job_id, after=self.cursor, budget=self._budget
-            ) as feed:
-                while True:
-                    event = await feed.next(quiet)
-                    place = None if event is None else place_of(event, self.cursor)
-                    if place is Place.BEYOND_A_GAP:
-                        return
-                    if event is not None and place is Place.NEXT:
-                        self._advance(event)
-                        yield event
-                    elif event is None:
-                        yield None
-                    if self._clock() - checked >= self._pace.recheck:
-                        if await self._has_moved(position):
-                            return
-                        checked = self._clock()
-        except FeedEnded:
-            return
+    async def _follow(self, position: Position, address: str) -> None:
+        """A worker's stream, for as long as it goes on without a gap and the run is the job's present one."""
+        tenant, job_id = self._request.tenant, self._request.job_id
+        following = self._progress.follow(address, tenant, job_id, after=self._cursor, budget=self._budget)
+        async with following as feed:
+            with suppress(FeedEnded):
+                while await self._take(feed) and not await self._has_moved(position):
+                    pass
+
+    async def _take(self, feed: Feed) -> bool:
+        """Delivers events until it is time to look at the store again; False at a gap. Raises FeedEnded."""
+        until = self._clock() + self._pace.recheck
+        while (left := until - self._clock()) > 0:
+            event = await feed.next(min(left, self._pace.heartbeat))
+            if event is None:
+                await self._outlet.nothing(self._cursor)
+                continue
+            match place_of(event, self._cursor):
+                case Place.NEXT:
+                    await self._deliver(event)
+                case Place.BEYOND_A_GAP:
+                    return False
+                case Place.BEHIND:
+                    pass
+        return True
 
     async def _has_moved(self, position: Position) -> bool:
         """Whether the run that is followed is not the job's present one any more."""
         now = await self._reads.position()
-        return now is not None and (now.epoch, now.worker_address) != (
-            position.epoch,
-            position.worker_address,
-        )
+        followed = (position.epoch, position.worker_address)
+        return now is not None and (now.epoch, now.worker_address) != followed
 
-    def _advance(self, event: Event) -> None:
-        self.cursor = event.sequence
+    async def _deliver(self, event: Event) -> None:
+        await self._outlet.event(event)
+        self._cursor = event.sequence
         self._pauses.reset()
 
 

@@ -264,6 +264,7 @@ async def test_a_watch_that_is_dropped_lets_go_of_the_worker_and_cancels_nothing
     await read(stream, 4)
     await eventually(lambda: setting.worker.streams)
     stream.cancel()
+    await eventually(lambda: setting.worker.streams[-1].closed)
     job = (await setting.jobs.jobs.GetJob(pb.GetJobRequest(job_id=job_id), metadata=of(TENANT))).job
     assert not job.HasField("cancel_request_time")
 

@@ -1,6 +1,6 @@
 """Watching: the store and a worker's stream joined, whatever either of them does."""
 
-from contextlib import aclosing
+from contextlib import suppress
 from random import Random
 from uuid import UUID
 
@@ -55,11 +55,33 @@ def endless() -> Budget:
     return Budget.for_stream(incoming=None)
 
 
+class Dropped(Exception):
+    """The caller is gone."""
+
+
+class Received:
+    """What a caller got; it leaves after so many events."""
+
+    def __init__(self, leave_after: float = float("inf")) -> None:
+        self.items: list[Event | Heartbeat] = []
+        self._leave_after = leave_after
+
+    @property
+    def events(self) -> list[Event]:
+        return [item for item in self.items if isinstance(item, Event)]
+
+    async def send(self, item: Event | Heartbeat) -> None:
+        self.items.append(item)
+        if len(self.events) >= self._leave_after:
+            raise Dropped
+
+
 async def watched(
     store: SimulatedStore, after: Sequence = START, kinds: frozenset[EventKind] = frozenset()
 ) -> list[Event]:
-    stream = watcher(store).watch(request(after, kinds), budget=endless())
-    return [item async for item in stream if isinstance(item, Event)]
+    received = Received()
+    await watcher(store).watch(request(after, kinds), budget=endless(), send=received.send)
+    return received.events
 
 
 def sequences(events: list[Event]) -> list[int]:
@@ -84,15 +106,10 @@ async def test_a_stream_dropped_anywhere_goes_on_where_it_was(block: int) -> Non
         random = Random(seed)
         job = SimulatedJob(random, steps=random.randint(20, 150))
         store = SimulatedStore(job)
-        first: list[Event] = []
-        stop_after = random.randint(1, 60)
-        stream = watcher(store).watch(request(), budget=endless())
-        async with aclosing(stream):
-            async for item in stream:
-                if isinstance(item, Event):
-                    first.append(item)
-                if len(first) >= stop_after:
-                    break
+        received = Received(leave_after=random.randint(1, 60))
+        with suppress(Dropped):
+            await watcher(store).watch(request(), budget=endless(), send=received.send)
+        first = received.events
         rest = await watched(store, after=first[-1].sequence)
         got = first + rest
         assert sequences(got) == sorted(set(sequences(got))), f"seed {seed}"
@@ -164,28 +181,26 @@ async def test_a_filter_lets_the_terminal_event_through() -> None:
 
 async def test_silence_is_broken_by_heartbeats_that_name_the_cursor() -> None:
     job = SimulatedJob(Random(3), steps=300)
-    stream = watcher(SimulatedStore(job), heartbeat=5.0).watch(
-        request(kinds=frozenset({EventKind.CONTENT_ERASED})), budget=endless()
+    received = Received()
+    await watcher(SimulatedStore(job), heartbeat=5.0).watch(
+        request(kinds=frozenset({EventKind.CONTENT_ERASED})), budget=endless(), send=received.send
     )
-    items = [item async for item in stream]
-    beats = [item.sequence for item in items if isinstance(item, Heartbeat)]
+    beats = [item.sequence for item in received.items if isinstance(item, Heartbeat)]
     assert beats == sorted(beats)
     assert beats[-1] > START
-    assert [item.kind for item in items if isinstance(item, Event)] == [EventKind.STATE_CHANGED]
+    assert [event.kind for event in received.events] == [EventKind.STATE_CHANGED]
 
 
 async def test_a_job_that_is_not_there_is_not_found() -> None:
-    stream = watcher(SimulatedStore(finished())).watch(request(tenant="other"), budget=endless())
+    stranger = request(tenant="other")
     with pytest.raises(JobNotFound):
-        await anext(stream)
+        await watcher(SimulatedStore(finished())).watch(stranger, budget=endless(), send=Received().send)
 
 
 async def test_a_store_that_stays_away_ends_the_stream_with_its_error() -> None:
     store = SimulatedStore(SimulatedJob(Random(3), steps=10**9), outages=1.0)
-    stream = watcher(store, patience=30.0).watch(request(), budget=endless())
     with pytest.raises(DatabaseUnavailable):
-        async for _ in stream:
-            pass
+        await watcher(store, patience=30.0).watch(request(), budget=endless(), send=Received().send)
 
 
 class OutOfTime(SimulatedStore):
@@ -197,4 +212,4 @@ class OutOfTime(SimulatedStore):
 
 async def test_a_budget_that_ends_tells_the_caller_to_come_again() -> None:
     with pytest.raises(Resume):
-        await anext(watcher(OutOfTime(finished())).watch(request(), budget=endless()))
+        await watcher(OutOfTime(finished())).watch(request(), budget=endless(), send=Received().send)

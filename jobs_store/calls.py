@@ -5,10 +5,10 @@ from decimal import Decimal
 from uuid import UUID
 
 from budget.core import Budget
-from budget.postgres import Database, Transaction
+from budget.postgres import Database, Record, Transaction
 from jobs_store.attempts import NO_USAGE, ZERO, ProviderCost
 from jobs_store.creation import PolicyOf
-from jobs_store.errors import InsufficientFunds, TenantNotFound
+from jobs_store.errors import InsufficientFunds, LaneClosed, TenantNotFound
 from jobs_store.identifiers import CallId, TenantId
 from jobs_store.rate_card import Usage
 from jobs_store.statements import statement
@@ -93,7 +93,7 @@ class CallStore:
         """Make the call's row and set its money aside, or nothing.
 
         Raises:
-            TenantNotFound, InsufficientFunds: as they say; nothing was written.
+            TenantNotFound, LaneClosed, InsufficientFunds: as they say; nothing was written.
             CommitOutcomeUnknown: it may have happened; settling finds out.
         """
         policy = self._policy_of("reserve_call")
@@ -111,12 +111,7 @@ class CallStore:
                 call.worst_case,
             )
             assert row is not None, "reserve_call answers one row"
-            if not row["tenant_exists"]:
-                raise TenantNotFound(call.tenant)
-            if not row["funds_sufficed"]:
-                raise InsufficientFunds(
-                    tenant=call.tenant, required=call.amount, available=row["available_before"]
-                )
+            _refuse_what_cannot_be(call, row)
 
     async def settle(self, settlement: Settlement, *, budget: Budget) -> Decimal | None:
         """Settle a call, once. Dollars that were captured; None when there was nothing left to settle."""
@@ -124,6 +119,15 @@ class CallStore:
         async with self._database.transaction(budget, policy, tenants=[settlement.tenant]) as transaction:
             captured = await settle_calls(transaction, [settlement])
         return captured.get(settlement.call_id)
+
+
+def _refuse_what_cannot_be(call: NewCall, row: Record) -> None:
+    if not row["tenant_exists"]:
+        raise TenantNotFound(call.tenant)
+    if row["lane_closed_for"] is not None:
+        raise LaneClosed(call.lane, closed_for=row["lane_closed_for"])
+    if not row["funds_sufficed"]:
+        raise InsufficientFunds(tenant=call.tenant, required=call.amount, available=row["available_before"])
 
 
 async def settle_calls(transaction: Transaction, settlements: list[Settlement]) -> dict[UUID, Decimal]:

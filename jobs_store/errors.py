@@ -3,6 +3,7 @@
 The first line of a docstring is the default message. Driver errors become typed in `budget.postgres`.
 """
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -78,10 +79,21 @@ class InsufficientFunds(StoreError):
 
     def __init__(self, *, tenant: str, required: Decimal, available: Decimal) -> None:
         super().__init__(
-            f"The job reserves {required:f} USD and {available:f} USD are available.",
+            f"{required:f} USD would be set aside and {available:f} USD are available.",
             subject=f"tenant:{tenant}",
             metadata={"required": f"{required:f}", "available": f"{available:f}"},
         )
+
+
+class LaneClosed(StoreError):
+    """The provider route of this model is paused or parked."""
+
+    reason = "LANE_PAUSED"
+
+    def __init__(self, lane: str, *, closed_for: float) -> None:
+        super().__init__(f"The lane {lane} takes no calls now.", metadata={"lane": lane})
+        self.retry_after = closed_for if math.isfinite(closed_for) else None
+        """Seconds; None when nobody knows."""
 
 
 class QueueFull(StoreError):

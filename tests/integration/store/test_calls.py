@@ -11,7 +11,7 @@ import pytest
 from jobs_store.attempts import ProviderCost
 from jobs_store.call_reaping import CallReaping
 from jobs_store.calls import CallEnd, CallStore, NewCall, Settlement
-from jobs_store.errors import InsufficientFunds, TenantNotFound
+from jobs_store.errors import InsufficientFunds, LaneClosed, TenantNotFound
 from jobs_store.identifiers import TenantId, new_call_id
 from jobs_store.states import AttemptOutcome, CostBasis
 from tests.integration.store.locks import superuser, until_waiting
@@ -121,6 +121,21 @@ async def test_without_funds_there_is_no_call(calls: Calls) -> None:
         await calls.reserve(OTHER)
     assert 0 == await calls.count()
     assert (FUNDS, NOTHING, NOTHING) == await calls.funds()
+
+
+async def test_a_parked_or_paused_lane_takes_no_call(calls: Calls) -> None:
+    await calls.store.runs.park_lane(LANE, duration=60.0, cause="HTTP_429", budget=time_enough())
+    with pytest.raises(LaneClosed) as parked:
+        await calls.reserve()
+    assert parked.value.retry_after == pytest.approx(60.0, abs=20.0)
+    async with superuser(calls.store) as connection:
+        await connection.execute("UPDATE hourglass.lanes SET park_until = now() - interval '1 s'")
+        await calls.reserve()
+        await connection.execute("UPDATE hourglass.lanes SET paused_time = now()")
+    with pytest.raises(LaneClosed) as paused:
+        await calls.reserve()
+    assert paused.value.retry_after is None
+    assert 1 == await calls.count()
 
 
 async def test_funds_for_three_calls_make_exactly_three_of_fifty(calls: Calls) -> None:

@@ -1,11 +1,9 @@
 """Telling a real cancel from a CancelledError that merely passes by."""
 
 import asyncio
-from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelWatch:
     """Watches the running task: was it asked to stop since the watch began?
 
@@ -13,8 +11,11 @@ class CancelWatch:
     tells that the task itself was (Python's docs on it; grpc/grpc#29248 for what breaks without).
     """
 
-    task: asyncio.Task[object]
-    before: int
+    __slots__ = ("before", "task")
+
+    def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self.task = task
+        self.before = task.cancelling()
 
     @classmethod
     def here(cls) -> Self:
@@ -22,7 +23,7 @@ class CancelWatch:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a budget is spent inside a task")
-        return cls(task=task, before=task.cancelling())
+        return cls(task)
 
     @property
     def cancelled(self) -> bool:

@@ -2,9 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Self, TypeGuard
 
 from budget.cancel import CancelWatch
@@ -19,16 +20,16 @@ from budget.errors import (
 )
 from budget.ledger import Outcome, Spend
 from budget.policy import Policy
+from budget.timer import Timer
 from budget.wire import WIRE_STEP
 
 TimeoutKind = Callable[..., DependencyTimeout]
 """Makes the error of a used-up limit from `dependency`, `method` and `limit`: a type, or a choice of one."""
 
 
-@asynccontextmanager
-async def spend(
+def spend(
     budget: Budget, policy: Policy, *, attempt: int = 1, timed_out: TimeoutKind = UpstreamTimeout
-) -> AsyncIterator[Budget]:
+) -> AbstractAsyncContextManager[Budget, None]:
     """Runs its body under a child of `budget` and records how it ended, exactly once.
 
     BudgetTooLow before the body starts when too little remains. When the child's time is over the body is
@@ -37,21 +38,40 @@ async def spend(
     something else of it; a CancelledError that nobody asked for becomes SpuriousCancel. A body that ends
     normally, or with a typed error that is no timeout, keeps that, even if it ended late.
     """
-    begun = Begun.now(budget, policy, attempt=attempt)
-    watch = CancelWatch.here()
-    timer = asyncio.timeout(begun.timer())
-    try:
-        async with timer:
-            yield begun.child
-        watch.raise_if_cancelled()
-    except BaseException as error:
-        cancelled, expired = watch.cancelled, timer.expired()
-        ending = begun.end_with(error, cancelled=cancelled, expired=expired, timed_out=timed_out)
-        if ending is error:
-            raise
-        raise ending from error
-    else:
-        begun.end(Outcome.OK)
+    return _Spending(budget, policy, attempt, timed_out)
+
+
+class _Spending:
+    """The block of a `spend`: a class, because a generator's frames cost as much as all the rest of it."""
+
+    __slots__ = ("_attempt", "_begun", "_budget", "_policy", "_timed_out", "_timer", "_watch")
+
+    def __init__(self, budget: Budget, policy: Policy, attempt: int, timed_out: TimeoutKind) -> None:
+        self._budget = budget
+        self._policy = policy
+        self._attempt = attempt
+        self._timed_out = timed_out
+
+    async def __aenter__(self) -> Budget:
+        self._begun = Begun.now(self._budget, self._policy, attempt=self._attempt)
+        self._watch = CancelWatch.here()
+        self._timer = Timer.start(self._watch.task, self._begun.timer())
+        return self._begun.child
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, raised: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._timer.stop()
+        cancelled = self._watch.cancelled
+        error = asyncio.CancelledError() if raised is None and cancelled else raised
+        if error is None:
+            self._begun.end(Outcome.OK)
+            return
+        ending = self._begun.end_with(
+            error, cancelled=cancelled, expired=self._timer.expired, timed_out=self._timed_out
+        )
+        if ending is not raised:
+            raise ending from raised
 
 
 def skip(budget: Budget, policy: Policy) -> bool:
@@ -97,7 +117,7 @@ class Begun:
         )
 
     def timer(self) -> float | None:
-        """Seconds for `asyncio.timeout`: above 0, because 0 can swallow a pending cancel (cpython#134471)."""
+        """Seconds for a timer: above 0, because 0 can swallow a pending cancel (cpython#134471)."""
         return None if self.child.unbounded else max(self.child.remaining(), 1e-6)
 
     def end(self, outcome: Outcome, reason: str = "") -> None:

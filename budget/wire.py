@@ -10,16 +10,16 @@ from typing import Final
 
 _SECOND: Final = 1_000_000_000  # nanoseconds
 
-# (below this many seconds, the step in nanoseconds); from 60 000 s on C core counts in tens of minutes.
+# (below this, the step), both in nanoseconds; from 60 000 s on C core counts in tens of minutes.
 _GRID: Final = (
-    (1, _SECOND // 1000),
-    (10, _SECOND // 100),
-    (100, _SECOND // 10),
-    (1_000, _SECOND),
-    (10_000, 10 * _SECOND),
-    (60_000, 100 * _SECOND),
-    (600_000, 600 * _SECOND),
-    (6_000_000, 6_000 * _SECOND),
+    (1 * _SECOND, _SECOND // 1000),
+    (10 * _SECOND, _SECOND // 100),
+    (100 * _SECOND, _SECOND // 10),
+    (1_000 * _SECOND, _SECOND),
+    (10_000 * _SECOND, 10 * _SECOND),
+    (60_000 * _SECOND, 100 * _SECOND),
+    (600_000 * _SECOND, 600 * _SECOND),
+    (6_000_000 * _SECOND, 6_000 * _SECOND),
 )
 _HOUR: Final = 3600 * _SECOND
 
@@ -40,5 +40,12 @@ def floor_to_wire_grid(seconds: float) -> float:
     if seconds >= LONGEST_WIRE_TIMEOUT:
         return LONGEST_WIRE_TIMEOUT
     nanoseconds = round(seconds * _SECOND)
-    step = next((step for below, step in _GRID if nanoseconds < below * _SECOND), _HOUR)
+    step = _step(nanoseconds)
     return nanoseconds // step * step / _SECOND
+
+
+def _step(nanoseconds: int) -> int:
+    for below, step in _GRID:
+        if nanoseconds < below:
+            return step
+    return _HOUR

@@ -19,6 +19,7 @@ from budget.errors import (
 from budget.ledger import Outcome, Spend
 from budget.policy import Enforcement, Policy
 from budget.spend import skip, spend
+from budget.timer import Timer
 from tests.unit.budget.clocks import FakeClock
 
 PRICING = Policy(dependency="pricing", method="GetPrice", limit=0.3, floor=0.05)
@@ -268,13 +269,13 @@ async def test_whatever_a_library_makes_of_our_timer_it_is_a_timeout() -> None:
 
 async def test_no_timer_of_zero_is_ever_entered(monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[float | None] = []
-    real = asyncio.timeout
+    real = Timer.start
 
-    def watched(delay: float | None) -> asyncio.Timeout:
-        entered.append(delay)
-        return real(delay)
+    def watched(task: asyncio.Task[object], seconds: float | None) -> Timer:
+        entered.append(seconds)
+        return real(task, seconds)
 
-    monkeypatch.setattr(asyncio, "timeout", watched)
+    monkeypatch.setattr(Timer, "start", watched)
     for seconds in (-1.0, 0.0, 0.001, 0.0155, 0.01601, 0.02, 0.5):
         try:
             async with spend(budget_of(seconds), BRIEF):

@@ -227,6 +227,7 @@ class Worker:
     def _build_runs(self) -> None:
         settings, store = self._settings, self._store
         self._active, self._slots, self._leases = ActiveRuns(), Slots(settings.slots), Leases()
+        self._traces = RunTraces()
         self._starts = GroupCommit("start", store.start, limit=self._limit("start_attempts"))
         self._appends = GroupCommit("append", store.append, limit=self._limit("append_events"))
         self._finishes = GroupCommit("finish", store.finish, limit=self._limit("finish_jobs"))
@@ -290,7 +291,7 @@ class Worker:
             providers=self._providers,
             starter=starter,
             finisher=finisher,
-            traces=RunTraces(),
+            traces=self._traces,
             cut_off=settings.cut_off,
         )
 
@@ -336,6 +337,7 @@ class Worker:
             slots=self._slots,
             leases=self._leases,
             subscriptions=self._subscriptions,
+            traces=self._traces,
             terms=terms,
         )
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from worker.lease import Leases
     from worker.slots import Slots
     from worker.supervisor import Supervisor
+    from worker.tracing import RunTraces
 
 _log = structlog.stdlib.get_logger("hourglass.worker")
 
@@ -60,6 +61,7 @@ class Claimer:
         slots: Slots,
         leases: Leases,
         subscriptions: Subscriptions,
+        traces: RunTraces,
         terms: ClaimTerms,
     ) -> None:
         self._store = store
@@ -68,6 +70,7 @@ class Claimer:
         self._slots = slots
         self._leases = leases
         self._subscriptions = subscriptions
+        self._traces = traces
         self._terms = terms
         self._wakeup = Wakeup()
         self._after_tenant = TenantId("")
@@ -105,8 +108,8 @@ class Claimer:
 
     async def _claim(self) -> bool:
         """One claim; True when the next should follow at once."""
-        free, sent_at = self._slots.free, time.monotonic()
-        if free == 0 or not self._lanes.served or self._leases.oldest() > self._terms.cut_off:
+        free, sent_at, started = self._slots.free, time.monotonic(), time.time_ns()
+        if free == 0 or not self._lanes.served or self._leases.since_proof() > self._terms.cut_off:
             return False
         try:
             claimed = await self._store.claim(self._request(free), budget=Budget.for_work(self._terms.limit))
@@ -116,6 +119,8 @@ class Claimer:
         self._failing = False
         self._backlog = len(claimed) >= free
         self._rotate(claimed)
+        if claimed:
+            self._traces.claim(started, len(claimed))
         for run in claimed:
             self._supervisor.begin(run, sent_at=sent_at)
         return self._backlog

@@ -45,7 +45,9 @@ class Flusher:
         self._urgent = asyncio.Event()
 
     def note(self, run: Run) -> None:
-        """A run's log has something to flush. Never waits."""
+        """A run's log has something to flush. Never waits. A closed log is not the run's to write."""
+        if run.log.end is not None:
+            return
         self._waiting.add(run)
         self._due.set()
         if run.log.unflushed_size >= self._pace.size:
@@ -87,7 +89,7 @@ class Flusher:
             self._hear(run, append, verdict)
         finally:
             self._flushing.pop(run, None)
-        if run.log.has_unflushed and run.log.end is None:
+        if run.log.has_unflushed:
             self.note(run)
 
     def _hear(self, run: Run, append: Append, verdict: Verdict) -> None:

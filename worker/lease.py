@@ -84,9 +84,9 @@ class Leases:
         with self._lock:
             self._wake = wake
 
-    def oldest(self) -> float:
-        """Seconds since the lease that was not proved for the longest time was; 0 when there is none."""
-        return max((lease.age() for lease in self.all()), default=0.0)
+    def since_proof(self) -> float:
+        """Seconds since any of them was proved: whether the process can renew. 0 when there is none."""
+        return min((lease.age() for lease in self.all()), default=0.0)
 
 
 def _nobody() -> None:

@@ -112,7 +112,7 @@ class WorkerService:
 
     def status(self) -> WorkerStatus:
         """As it is now."""
-        since_renewal = self._leases.oldest()
+        since_renewal = self._leases.since_proof()
         return WorkerStatus(
             worker_id=self._worker_id,
             state=self._state(since_renewal),

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
@@ -12,6 +12,8 @@ from servicekit.policy_settings import overriding
 from servicekit.settings import ServerSettings
 from worker.policies import POLICIES
 from worker.providers.routes import ProviderRoute, Routes
+
+_WILDCARDS: Final = frozenset({"0.0.0.0", "[::]", "::", "*"})  # noqa: S104 - not bound, refused
 
 
 def _name() -> str:
@@ -87,4 +89,6 @@ class WorkerSettings(ServerSettings):
         if not self.renewal_interval < self.cut_off < self.lease:
             raise ValueError("wanted: renewal_interval < cut_off < lease")
         Routes(routes=self.routes)  # names twice
+        if self.advertised_address is None and self.listen.rpartition(":")[0] in _WILDCARDS:
+            raise ValueError("advertised_address is required, since listen names no address to reach")
         return self

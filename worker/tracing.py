@@ -29,6 +29,13 @@ class RunTraces:
     def __init__(self, tracer: trace.Tracer | None = None) -> None:
         self._tracer = tracer or trace.get_tracer("hourglass.worker")
 
+    def claim(self, started: int, runs: int) -> None:
+        """The span of a claim that brought `runs` jobs; `started` in nanoseconds since the Unix epoch."""
+        span = self._tracer.start_span(
+            "claim", context=_NO_PARENT, start_time=started, attributes={"hourglass.claim.runs": runs}
+        )
+        span.end()
+
     @contextmanager
     def run(self, claimed: Claimed) -> Iterator[trace.Span]:
         """The span of one run, current in the block."""

@@ -196,12 +196,12 @@ class Store:
 
 
 @asynccontextmanager
-async def open_store(database: TestDatabase) -> AsyncIterator[Store]:
+async def open_store(database: TestDatabase, *, pool: int = POOL) -> AsyncIterator[Store]:
     """The store over a database, with the lane of these tests known."""
     request = await Database.open(
-        database.request, budget=time_enough(), size=POOL, application_name="request"
+        database.request, budget=time_enough(), size=pool, application_name="request"
     )
-    worker = await Database.open(database.worker, budget=time_enough(), size=POOL, application_name="worker")
+    worker = await Database.open(database.worker, budget=time_enough(), size=pool, application_name="worker")
     try:
         store = Store(
             database=database,

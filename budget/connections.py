@@ -7,9 +7,9 @@ one extra connection for each slot.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import asyncpg
@@ -104,20 +104,9 @@ class Connections:
     def _lose(self, _: object) -> None:
         self.lost += 1
 
-    @asynccontextmanager
-    async def lend(self, child: Budget, policy: Policy, phase: Phase) -> AsyncIterator[Lent]:
+    def lend(self, child: Budget, policy: Policy, phase: Phase) -> AbstractAsyncContextManager[Lent, None]:
         """A connection for a block inside a spend, whose timer ends the wait too."""
-        lent = await self._take(child, policy)
-        phase.kind = DatabaseTimeout
-        try:
-            yield lent
-        except BaseException as error:
-            cleaning = self._clean_up_later(lent)
-            if isinstance(error, Exception) and not lent.commit_is_pending():
-                await asyncio.wait({cleaning}, timeout=child.remaining())
-            raise
-        else:
-            await self._give_back(lent)
+        return _Lending(self, child, policy, phase)
 
     async def close(self, budget: Budget) -> None:
         """Waits for what is lent and for clean-ups, then closes; ends all connections when `budget` is
@@ -132,7 +121,8 @@ class Connections:
         except TimeoutError:
             self._pool.terminate()
 
-    async def _take(self, child: Budget, policy: Policy) -> Lent:
+    async def take(self, child: Budget, policy: Policy) -> Lent:
+        """A connection that must be given back or cleaned up; see `lend`."""
         if not self.opened:
             raise DatabaseUnavailable(dependency=policy.dependency, method=policy.method)
         await self.gate.enter(child)
@@ -145,7 +135,8 @@ class Connections:
             self.gate.leave()
             raise
 
-    async def _give_back(self, lent: Lent) -> None:
+    async def give_back(self, lent: Lent) -> None:
+        """Takes one back that is fit to be lent again."""
         try:
             await self._pool.release(lent.connection)
         except DRIVER_ERRORS:
@@ -153,7 +144,8 @@ class Connections:
         finally:
             self.gate.leave()
 
-    def _clean_up_later(self, lent: Lent) -> asyncio.Task[None]:
+    def clean_up_later(self, lent: Lent) -> asyncio.Task[None]:
+        """Takes one back that was interrupted; its slot is free when the task that is returned has ended."""
         cleaning = asyncio.create_task(self._clean_up(lent), name="database clean-up")
         self._cleaning.add(cleaning)
         cleaning.add_done_callback(self._cleaning.discard)
@@ -185,6 +177,33 @@ class Connections:
             lent.connection.terminate()
         with suppress(Exception):
             await self._pool.release(lent.connection)
+
+
+class _Lending:
+    """The block of `Connections.lend`."""
+
+    __slots__ = ("_child", "_connections", "_lent", "_phase", "_policy")
+
+    def __init__(self, connections: Connections, child: Budget, policy: Policy, phase: Phase) -> None:
+        self._connections = connections
+        self._child = child
+        self._policy = policy
+        self._phase = phase
+
+    async def __aenter__(self) -> Lent:
+        self._lent = await self._connections.take(self._child, self._policy)
+        self._phase.kind = DatabaseTimeout
+        return self._lent
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self._connections.give_back(self._lent)
+            return
+        cleaning = self._connections.clean_up_later(self._lent)
+        if isinstance(error, Exception) and not self._lent.commit_is_pending():
+            await asyncio.wait({cleaning}, timeout=self._child.remaining())
 
 
 async def _nothing_to_reset(_: object) -> None:

@@ -247,18 +247,6 @@ async def test_a_worker_tells_how_busy_it_is(bench: Bench) -> None:
     assert "worker-1" == busy.worker_id
 
 
-async def test_calls_that_this_version_does_not_fill_say_so(bench: Bench) -> None:
-    """Generate."""
-    async with bench.worker() as worker, _stub(worker) as stub:
-        call = stub.Generate(pb.GenerateRequest(call_id=str(new_job_id()), tenant_id=TENANT), timeout=5.0)
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await _read(call)
-    assert (grpc.StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED") == (
-        refused.value.code(),
-        _reason(refused.value),
-    )
-
-
 async def test_many_readers_see_the_same(bench: Bench) -> None:
     """They share the run's log."""
     job = await bench.job("simulated:tokens=30,tps=40")

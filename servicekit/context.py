@@ -54,6 +54,7 @@ class ServedContext(grpc.aio.ServicerContext[Any, Any]):
         self._codec = codec
         self._abort = abort
         self._call = call
+        self._headers_sent = False
         self.trailers: Trailers = ()
 
     @property
@@ -71,6 +72,10 @@ class ServedContext(grpc.aio.ServicerContext[Any, Any]):
     async def write(self, message: Any) -> None:
         raw = self._codec.encode(message)
         try:
+            if not self._headers_sent:
+                # By themselves: beside a message that the reader does not take they would stay pending, and
+                # core refuses the status that ends such a call.
+                await self.send_initial_metadata(())
             await self._inner.write(raw)
         except grpc.aio.InternalError as error:
             raise CallerGone from error
@@ -89,6 +94,7 @@ class ServedContext(grpc.aio.ServicerContext[Any, Any]):
         raise AssertionError("abort returned")
 
     async def send_initial_metadata(self, initial_metadata: Any) -> None:
+        self._headers_sent = True
         await self._inner.send_initial_metadata(initial_metadata)
 
     def set_trailing_metadata(self, trailing_metadata: Iterable[Any]) -> None:

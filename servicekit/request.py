@@ -81,7 +81,7 @@ class Request:
             self._passage = terms.admission.passage(method, policy.admission, self._budget)
         self._principal: Principal | None = None
         self._verdict: Verdict | None = None
-        self._abort_error: grpc.aio.AbortError | None = None
+        self._abort_error: grpc.aio.AbortError | asyncio.CancelledError | None = None
 
     async def run(self, behaviour: Behaviour) -> bytes | None:
         """The bytes of a single answer; None after a stream. Raises what grpc expects of an ended call."""
@@ -151,11 +151,21 @@ class Request:
             raise asyncio.CancelledError from verdict.error
         others = tuple(pair for pair in trailers if pair[0] != STATUS_DETAILS)
         details = (STATUS_DETAILS, verdict.status.SerializeToString())
+        await self._send(verdict.code, verdict.status.message, (*others, details, *ledger))
+
+    async def _send(self, code: grpc.StatusCode, message: str, trailers: Trailers) -> Never:
+        """Hands the status to core and waits for it to leave, half a reserve at most: a reader that takes
+        nothing gets it when it reads again, and holds nothing of ours until then."""
         try:
-            await self._inner.abort(verdict.code, verdict.status.message, (*others, details, *ledger))
+            async with asyncio.timeout(self._budget.reserve / 2):
+                await self._inner.abort(code, message, trailers)
         except grpc.aio.AbortError as error:
             self._abort_error = error
             raise
+        except TimeoutError:
+            self._abort_error = asyncio.CancelledError()
+            raise self._abort_error from None
+        raise AssertionError("abort returned")
 
     def _finish(self, verdict: Verdict) -> Trailers:
         """Accounts for the request, once, and returns the ledger's trailers."""

@@ -102,6 +102,11 @@ class RawConnection:
         self._protocol.reset_stream(stream, error_code=8)
         await self._flush()
 
+    async def open_window(self, stream: int, size: int) -> None:
+        """Lets the server send `size` bytes more on a stream."""
+        self._protocol.increment_flow_control_window(size, stream)
+        await self._flush()
+
     async def answer(self, stream: int) -> RawAnswer:
         """Reads until the server has ended the stream or the connection."""
         answer = self._answers[stream]

@@ -60,6 +60,7 @@ def test_timers_stand_where_budgets_are_kept_and_nowhere_else() -> None:
     allowed = {
         "budget/": "where budgets become timers",
         "servicekit/drain.py": "the request's own scope, and the drain",
+        "servicekit/request.py": "the wait for a status to leave, half a reserve",
         "servicekit/lifecycle.py": "pauses of loops, which a stop ends early",
         "jobs_store/pacing.py": "pauses of loops, which a stop ends early",
         "jobs_store/listener.py": "connects outside the pool, under a budget",
@@ -103,6 +104,7 @@ def test_whoever_catches_everything_raises_again() -> None:
 def test_the_environment_is_read_by_settings_alone() -> None:
     allowed = {
         "servicekit/settings.py": "the one reader of settings",
+        "launcher/__init__.py": "quiets core before it is imported",
         "launcher/migrate.py": "a command line",
         "launcher/processes.py": "hands it on to the processes that it starts",
         "migrations/__main__.py": "a command line",

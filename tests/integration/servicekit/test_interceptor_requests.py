@@ -63,6 +63,16 @@ async def test_a_request_that_cannot_be_answered_in_time_is_refused_before_the_h
     assert 1 == len(recorder.calls)
 
 
+async def test_a_budget_that_covers_no_more_than_the_answer_is_refused_before_the_handler_runs() -> None:
+    recorder = Recorder()
+    short = {method("unary_unary"): MethodPolicy(default=None, cap=0.01)}
+    async with serving({b"x": recorder}, policies=short) as harness:
+        answer = await harness.ask("unary_unary", b"x")
+
+    assert (grpc.StatusCode.DEADLINE_EXCEEDED, "BUDGET_TOO_LOW") == (answer.code, answer.reason)
+    assert [] == recorder.calls
+
+
 async def test_a_call_carries_who_calls_from_where_and_its_metadata() -> None:
     recorder = Recorder()
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

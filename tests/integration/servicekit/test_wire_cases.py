@@ -6,7 +6,7 @@ lists it. Whatever happens, nothing is left over: no request in flight, no task.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import structlog
 
-from servicekit.call import call_of
+from budget.core import Budget
+from servicekit.call import Principal, call_of, development_principal
 from servicekit.drain import Drain
 from servicekit.methods import Kind, MethodPolicy
 from servicekit.reasons import CORE_ANSWERS
@@ -28,9 +29,11 @@ from tests.waiting import eventually
 
 DEFAULT, CAP = 0.4, 0.8
 UNARY, STREAM = method("unary_unary"), method("unary_stream_writer")
+GENERATOR = method("unary_stream_generator")
 METHODS = {
     UNARY: MethodPolicy(default=DEFAULT, cap=CAP),
     STREAM: MethodPolicy(default=DEFAULT, cap=CAP, kind=Kind.STREAM),
+    GENERATOR: MethodPolicy(default=DEFAULT, cap=CAP, kind=Kind.STREAM),
 }
 OK, INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, INTERNAL = 0, 3, 4, 8, 13
 Told = tuple[int | None, str, str]
@@ -46,6 +49,14 @@ class Served:
     budgets: list[float] = field(default_factory=list)
     """The budget of each request whose handler ran, in seconds."""
     cancelled: int = 0
+    closed_in: list[asyncio.Task[Any] | None] = field(default_factory=list)
+    """The tasks in which generators were closed."""
+    requests: list[asyncio.Task[Any] | None] = field(default_factory=list)
+    """The tasks of the requests."""
+
+    async def authenticate(self, metadata: Mapping[str, str], budget: Budget) -> Principal:
+        self.requests.append(asyncio.current_task())
+        return await development_principal(metadata, budget)
 
     async def quick(self, context: Context) -> bytes:
         self.budgets.append(call_of(context).budget.initial)
@@ -75,10 +86,11 @@ class Served:
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
     drain = Drain()
-    server = Server(ServerSettings(), METHODS, Terms(drain=drain))
     with structlog.testing.capture_logs() as logs:
         told = Served(address="", drain=drain, logs=logs)
+        server = Server(ServerSettings(), METHODS, Terms(drain=drain, authenticate=told.authenticate))
         servicer = Servicer({b"quick": told.quick, b"hang": told.hang, b"flood": told.flood})
+        told.closed_in = servicer.closed_in
         server._server.add_generic_rpc_handlers([servicer.handlers()])
         async with server.serving({}):
             told.address = server.address
@@ -272,6 +284,17 @@ async def test_a_reader_that_takes_nothing_does_not_hold_a_stream_beyond_its_bud
     assert [("DEADLINE_EXCEEDED", "BUDGET_EXHAUSTED", "budget_exhausted")] == served.endings
 
 
+async def test_a_generator_whose_reader_takes_nothing_is_closed_in_its_own_task(served: Served) -> None:
+    async with client(served, stream_window=0) as connection:
+        stream = await connection.request(GENERATOR, message=b"quick")
+        await eventually(lambda: served.endings)
+        await connection.open_window(stream, 1_000_000)
+        await connection.answer(stream)
+
+    assert [] == served.budgets, "it should have been blocked at its first message"
+    assert served.requests == served.closed_in
+
+
 async def test_an_answer_that_nobody_takes_leaves_nothing_behind(served: Served) -> None:
     async with client(served, stream_window=0) as connection:
         answer = await connection.answer(
@@ -281,14 +304,20 @@ async def test_an_answer_that_nobody_takes_leaves_nothing_behind(served: Served)
     assert (DEADLINE_EXCEEDED, b"") == (answer.status, answer.data)
 
 
-async def test_a_stream_whose_reader_stops_midway_is_ended_with_its_reason(served: Served) -> None:
-    async with client(served, stream_window=10_000) as connection:
-        stream = await connection.request(STREAM, ("grpc-timeout", "400m"), message=b"flood")
-        await eventually(lambda: served.endings)  # reads nothing meanwhile
+@pytest.mark.parametrize("window", [0, 10, 10_000])
+async def test_a_reader_that_takes_nothing_holds_nothing_of_ours_and_is_told_when_it_reads_again(
+    served: Served, window: int
+) -> None:
+    async with client(served, stream_window=window) as connection:
+        stream = await connection.request(STREAM, message=b"flood")  # no deadline: core ends nothing
+        await eventually(lambda: served.endings)
+        await eventually(lambda: served.drain.in_flight == 0)
+
+        await connection.open_window(stream, 1_000_000)
         answer = await connection.answer(stream)
 
     assert [("DEADLINE_EXCEEDED", "BUDGET_EXHAUSTED", "budget_exhausted")] == served.endings
-    assert DEADLINE_EXCEEDED == answer.status
+    assert (DEADLINE_EXCEEDED, "BUDGET_EXHAUSTED") == (answer.status, answer.reason)
 
 
 async def test_a_burst_of_requests_that_are_reset_at_once_leaves_nothing_behind(served: Served) -> None:

@@ -91,6 +91,14 @@ async def test_the_first_required_failure_ends_all_others_and_waits_for_them() -
     assert straggler.cleaned_up
 
 
+async def test_stragglers_are_cancelled_at_once_not_at_the_deadline() -> None:
+    budget = a_request()
+    branches = {"slow": Branch(call=Hangs()), "bad": Branch(call=raises(KeyError()), required=True)}
+    with pytest.raises(KeyError):
+        await fan_out(branches, budget=budget)
+    assert budget.remaining() > budget.initial / 2
+
+
 async def test_at_the_deadline_there_is_what_there_is() -> None:
     straggler = Hangs()
     budget = a_request()

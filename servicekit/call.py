@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 import grpc
 
@@ -53,19 +53,12 @@ class Call:
     admit: Callable[[], None] = no_admission
 
 
-@runtime_checkable
-class Served(Protocol):
-    """A servicer context that carries a Call."""
-
-    @property
-    def call(self) -> Call: ...
-
-
 def call_of(context: grpc.aio.ServicerContext[Any, Any]) -> Call:
     """The Call of a handler's context. TypeError when the interceptor is not in place."""
-    if not isinstance(context, Served):
+    call = getattr(context, "call", None)
+    if not isinstance(call, Call):
         raise TypeError("the handler runs without the request interceptor")
-    return context.call
+    return call
 
 
 def text_metadata(pairs: Iterable[tuple[str, str | bytes]] | None) -> Mapping[str, str]:

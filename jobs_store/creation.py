@@ -6,7 +6,7 @@ from datetime import datetime
 
 from budget.core import Budget
 from budget.policy import Policy
-from budget.postgres import Database, Record
+from budget.postgres import Database, Record, Transaction
 from jobs_store.errors import InsufficientFunds, QueueFull, QuoteUsed, TenantNotFound
 from jobs_store.identifiers import JobId, TenantId
 from jobs_store.new_job import NewJob
@@ -68,6 +68,8 @@ class JobCreation:
             row = await transaction.fetchrow(statement("create_job"), dump(job.to_json()))
             assert row is not None, "create_job answers one row"
             _refuse_what_did_not_happen(job, row)
+            if not row["funds_sufficed"]:
+                raise await _insufficient_funds(transaction, job)
         return Created(
             create_time=row["create_time"],
             ready_time=row["ready_time"],
@@ -85,7 +87,10 @@ def _refuse_what_did_not_happen(job: NewJob, row: Record) -> None:
         raise TenantNotFound(job.tenant)
     if not row["queue_had_room"]:
         raise QueueFull(job.tenant)
-    if not row["funds_sufficed"]:
-        raise InsufficientFunds(
-            tenant=job.tenant, required=job.price.quoted_amount, available=row["available_before"]
-        )
+
+
+async def _insufficient_funds(transaction: Transaction, job: NewJob) -> InsufficientFunds:
+    """Reads what is available now: the create's own snapshot may be older than what it waited for."""
+    row = await transaction.fetchrow(statement("read_tenant"), job.tenant)
+    assert row is not None, "a tenant that exists has funds"
+    return InsufficientFunds(tenant=job.tenant, required=job.price.quoted_amount, available=row["available"])

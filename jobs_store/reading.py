@@ -176,6 +176,8 @@ class JobReader:
         """One job at one moment. Raises JobNotFound."""
         policy = self._policy_of("read_job")
         async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+            if with_attempts or with_content:
+                await transaction.execute(statement("read_one_moment"))
             row = await transaction.fetchrow(statement("read_job"), tenant, job_id)
             if row is None:
                 raise JobNotFound(job_id)

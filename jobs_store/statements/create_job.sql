@@ -85,7 +85,6 @@ SELECT
     EXISTS (SELECT FROM hourglass.tenants t WHERE t.tenant_id = r.tenant_id) AS tenant_exists,
     EXISTS (SELECT FROM queued) AS queue_had_room,
     EXISTS (SELECT FROM funds) AS funds_sufficed,
-    (SELECT f.available FROM hourglass.tenant_funds f WHERE f.tenant_id = r.tenant_id) AS available_before,
     r.now AS create_time,
     (SELECT ready_time FROM timed) AS ready_time,
     (SELECT expire_time FROM taken_key) AS key_expire_time

@@ -1,5 +1,6 @@
 """Every statement of the store runs, once, as the role that it is for."""
 
+import asyncio
 from decimal import Decimal
 from uuid import UUID
 
@@ -7,6 +8,7 @@ import pytest
 
 from jobs_store.cancellation import CancelOutcome
 from jobs_store.endings import Verdict
+from jobs_store.errors import InsufficientFunds
 from jobs_store.identifiers import START, JobId, new_quote_id
 from jobs_store.quotes import NewQuote, QuotedModel
 from jobs_store.reading import JobFilter
@@ -24,6 +26,7 @@ from tests.store import (
     hold_of,
     new_job,
     price,
+    release_of,
     return_of,
     succeeded,
     time_enough,
@@ -170,3 +173,30 @@ async def test_a_quote_is_used_once(store: Store) -> None:
     await store.quotes.create(quote, budget=time_enough())
     assert line == (await store.quotes.usable(TENANT, quote_id, budget=time_enough())).line("fast")
     await store.create(price=price(quote_id=quote_id))
+
+
+async def test_a_job_is_read_as_it_was_at_one_moment(store: Store) -> None:
+    await store.tenant()
+    run = await store.running()
+
+    async def go_on() -> None:
+        nonlocal run
+        for _ in range(20):
+            await store.runs.requeue([release_of(run)], budget=time_enough())
+            run = await store.claim_one()
+
+    async def look() -> None:
+        for _ in range(40):
+            detail = await store.reader.get(TENANT, run.job_id, budget=time_enough(), with_attempts=True)
+            ended = [attempt.number for attempt in detail.attempts]
+            running = [] if detail.running is None else [detail.running.number]
+            assert list(range(1, 1 + len(ended + running))) == ended + running
+
+    await asyncio.gather(go_on(), look(), look(), look())
+
+
+async def test_a_refusal_for_lack_of_funds_says_what_was_available(store: Store) -> None:
+    await store.tenant(funds=RESERVED + RESERVED / 4)
+    outcomes = await asyncio.gather(*(store.create() for _ in range(10)), return_exceptions=True)
+    told = {refused.metadata["available"] for refused in outcomes if isinstance(refused, InsufficientFunds)}
+    assert {f"{RESERVED / 4:.9f}"} == told

@@ -44,6 +44,7 @@ from jobs_store.reaper_loop import ReaperLoop
 from jobs_store.statements import statement
 from jobs_store.tenants import TenantStore
 from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
+from servicekit.call import Authenticate, development_principal
 from servicekit.channels import client_options
 from servicekit.connecting import Connecting
 from servicekit.health import ReadinessLoop
@@ -99,7 +100,9 @@ class Databases:
 class JobsApp:
     """All parts of the process, wired; `serving` runs them."""
 
-    def __init__(self, settings: JobsSettings) -> None:
+    def __init__(
+        self, settings: JobsSettings, *, authenticate: Authenticate = development_principal
+    ) -> None:
         self._settings = settings
         self.databases = Databases.of(settings)
         self._policy_of = settings.policies.of_dependency(named.POSTGRES)
@@ -113,7 +116,11 @@ class JobsApp:
         self.server = Server(
             settings,
             methods(max_stream_age=settings.max_stream_age),
-            Terms(ledger_for=trusted(settings.ledger_tenants), admission=settings.admission_control()),
+            Terms(
+                authenticate=authenticate,
+                ledger_for=trusted(settings.ledger_tenants),
+                admission=settings.admission_control(),
+            ),
         )
         tenants = TenantStore(self.databases.request, self._policy_of)
         add_to(self.server, self._use_cases(), tenants, settings.limits)

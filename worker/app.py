@@ -18,7 +18,6 @@ from jobs_store.reaper_loop import ReaperLoop, ReaperPace
 from jobs_store.runs import RunStore
 from jobs_store.signals import silent
 from jobs_store.wakeups import Listener, Notifier, Subscriptions
-from servicekit.drain import Drain
 from servicekit.health import ReadinessLoop
 from servicekit.lifecycle import background_loops
 from servicekit.request import Terms, trusted
@@ -307,7 +306,7 @@ class Worker:
             heartbeat=settings.heartbeat,
             begin_drain=self._drain_order,
         )
-        terms = Terms(drain=Drain(), ledger_for=trusted(settings.ledger_tenants))
+        terms = Terms(ledger_for=trusted(settings.ledger_tenants), admission=settings.admission_control())
         self.server = Server(settings, methods(stream_age=settings.max_stream_age), terms)
         add_to(self.server, self._service, self._build_generating(), write_limit=settings.write_limit)
 

@@ -13,7 +13,7 @@ from hourglass.jobs.v1 import jobs_service_pb2 as jobs_pb
 from hourglass.worker.v1 import worker_service_pb2 as pb
 from hourglass.worker.v1 import worker_service_pb2_grpc as pb_grpc
 from servicekit.call import call_of
-from servicekit.methods import Kind, MethodPolicy
+from servicekit.methods import Admission, Kind, MethodPolicy
 from servicekit.wire_money import money_of
 from servicekit.wire_time import duration_of
 from wire.enums import to_wire
@@ -39,11 +39,13 @@ def methods(*, stream_age: float) -> MethodPolicies:
     """The budget of each method. stream_age: seconds that a StreamProgress lasts at most."""
     return {
         f"/{SERVICE}/StreamProgress": MethodPolicy(
-            default=None, cap=stream_age, kind=Kind.STREAM, resumable=True
+            default=None, cap=stream_age, kind=Kind.STREAM, resumable=True, admission=Admission.COUNT
         ),
-        f"/{SERVICE}/Generate": MethodPolicy(default=10.0, cap=60.0, kind=Kind.STREAM),
-        f"/{SERVICE}/GetWorkerStatus": MethodPolicy(default=0.2, cap=2.0),
-        f"/{SERVICE}/Drain": MethodPolicy(default=10.0, cap=60.0),
+        f"/{SERVICE}/Generate": MethodPolicy(
+            default=10.0, cap=60.0, kind=Kind.STREAM, admission=Admission.COUNT
+        ),
+        f"/{SERVICE}/GetWorkerStatus": MethodPolicy(default=0.2, cap=2.0, admission=Admission.EXEMPT),
+        f"/{SERVICE}/Drain": MethodPolicy(default=10.0, cap=60.0, admission=Admission.EXEMPT),
     }
 
 

@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from budget.policies import PolicyBook
+from servicekit.admission_settings import AdmittingServerSettings
 from servicekit.policy_settings import overriding
-from servicekit.settings import ServerSettings
 from worker.policies import POLICIES
 from worker.providers.routes import ProviderRoute, Routes
 
@@ -20,7 +20,7 @@ def _name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-class WorkerSettings(ServerSettings):
+class WorkerSettings(AdmittingServerSettings):
     """What a worker can be told. Times are seconds, sizes bytes, amounts of work counts.
 
     database_url: as the worker role. direct_database_url: to the server itself, for LISTEN, when the other

@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PROMPT
 export MODEL
 
-.PHONY: help setup demo up test test-unit test-integration test-system test-faults lint type imports format \
+.PHONY: help setup demo up test test-unit test-integration test-system test-faults mutants lint type imports format \
 	bench-first proto proto-check proto-baseline catalog migrate lock clean-data clean
 
 help: ## Show this list
@@ -58,6 +58,9 @@ test-system: $(READY) ## Tests over separate processes
 
 test-faults: $(READY) ## Kill, stall and sever real processes (slow)
 	$(BIN)/pytest -m faults
+
+mutants: $(READY) ## Plant faults in a copy of the tree; each must be noticed by its tests (MUTANTS="NAME ...")
+	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
 lint: $(READY) ## Style and formatting
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ async with ChaosProxy.to_tcp("127.0.0.1", 50051) as proxy:
     proxy.black_hole = True   # new connections are accepted and never answered
     proxy.delay = 0.05        # seconds before each piece of an answer
     proxy.piece = 1           # answers in pieces of so many bytes: with a delay, a drip
+    proxy.when(b"COMMIT", proxy.withhold)   # once, as soon as a request holds these bytes, before it passes
 """
 
 import asyncio
@@ -35,6 +36,7 @@ class ChaosProxy:
         self._answers_flow = asyncio.Event()
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._trigger: tuple[bytes, Callable[[], None]] | None = None
         self.flow()
 
     @classmethod
@@ -59,6 +61,13 @@ class ChaosProxy:
     def sever(self) -> None:
         for writer in tuple(self._writers):
             _reset(writer)
+
+    def when(self, marker: bytes, action: Callable[[], None]) -> None:
+        self._trigger = marker, action
+
+    @property
+    def armed(self) -> bool:
+        return self._trigger is not None
 
     @property
     def open(self) -> int:
@@ -121,6 +130,9 @@ class ChaosProxy:
                     await sink.drain()
 
     def _whole(self, data: bytes) -> Iterator[tuple[float, bytes]]:
+        if self._trigger is not None and self._trigger[0] in data:
+            (_, action), self._trigger = self._trigger, None
+            action()
         yield 0.0, data
 
     def _pieces(self, data: bytes) -> Iterator[tuple[float, bytes]]:

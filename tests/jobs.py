@@ -11,7 +11,6 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
-from pydantic import SecretStr
 
 from hourglass.jobs.v1 import admin_service_pb2 as admin_pb
 from hourglass.jobs.v1 import job_pb2
@@ -22,6 +21,7 @@ from jobs_service.app import JobsApp
 from jobs_service.settings import JobsSettings
 from pricing_service.app import build_server, build_service
 from pricing_service.settings import PricingSettings
+from servicekit.call import Authenticate, development_principal
 from servicekit.channels import client_options
 from servicekit.wire_money import money_of
 from tests.postgres import TestDatabase
@@ -155,14 +155,24 @@ async def pricing_server() -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def jobs_server(database: TestDatabase, *, pricing: str, **settings: Any) -> AsyncIterator[Jobs]:
+async def jobs_server(
+    database: TestDatabase,
+    *,
+    pricing: str,
+    authenticate: Authenticate = development_principal,
+    **settings: Any,
+) -> AsyncIterator[Jobs]:
     """A real JobService over a database, ready; `settings` are those of JobsSettings."""
-    given = {"policies": PATIENT, "worker_database_url": database.worker, "drain_grace": 1.0, **settings}
-    app = JobsApp(
-        JobsSettings(
-            listen="127.0.0.1:0", database_url=SecretStr(database.request), pricing_target=pricing, **given
-        )
-    )
+    given: dict[str, Any] = {
+        "listen": "127.0.0.1:0",
+        "database_url": database.request,
+        "worker_database_url": database.worker,
+        "pricing_target": pricing,
+        "policies": PATIENT,
+        "drain_grace": 1.0,
+        **settings,
+    }
+    app = JobsApp(JobsSettings(**given), authenticate=authenticate)
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(app.serving())
         channel = await stack.enter_async_context(

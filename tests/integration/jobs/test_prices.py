@@ -1,84 +1,37 @@
 """Creates whose price cannot be had: within the budget, typed, and with nothing inserted."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import grpc
 import pytest
 from grpc import StatusCode
 
 from budget.ledger import Outcome, parse_text
 from hourglass.jobs.v1 import job_pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
-from hourglass.pricing.v1 import pricing_service_pb2 as pricing_pb
-from hourglass.pricing.v1 import pricing_service_pb2_grpc as pricing_grpc
-from tests.jobs import MODEL, TENANT, Failure, Jobs, failure, jobs_server, message, of, pricing_server, spec
+from tests.jobs import MODEL, TENANT, Failure, Jobs, failure, jobs_server, message, of, spec
 from tests.postgres import TestDatabase
+from tests.pricing_double import PricingDouble, pricing_double
 from tests.waiting import eventually
 
 FUNDS = Decimal(10)
 SHORT = '{"postgres": {"limit": 20}, "pricing.GetPrice": {"limit": 0.3}}'
 
 
-@dataclass(slots=True)
-class Double(pricing_grpc.PricingServiceServicer):
-    """A PricingService that fails as it is told, else passes on to a real one."""
-
-    real: Any
-    hung: set[str] = field(default_factory=set)
-    down: bool = False
-    cancelled: int = 0
-    calls: int = 0
-
-    async def GetPrice(self, request: pricing_pb.GetPriceRequest, context: Any) -> Any:  # noqa: N802
-        self.calls += 1
-        if self.down:
-            await context.abort(StatusCode.UNAVAILABLE, "down")
-        if request.model in self.hung or "*" in self.hung:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                self.cancelled += 1
-                raise
-        try:
-            return await self.real.GetPrice(request)
-        except grpc.aio.AioRpcError as error:
-            await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
-
-    async def ListPrices(self, request: Any, context: Any) -> Any:  # noqa: N802
-        raise NotImplementedError
-
-    async def RateUsage(self, request: Any, context: Any) -> Any:  # noqa: N802
-        raise NotImplementedError
-
-
-@asynccontextmanager
-async def double() -> AsyncIterator[tuple[Double, str]]:
-    async with pricing_server() as address, grpc.aio.insecure_channel(address) as channel:
-        servicer = Double(pricing_grpc.PricingServiceStub(channel))
-        server = grpc.aio.server()
-        pricing_grpc.add_PricingServiceServicer_to_server(servicer, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        yield servicer, f"127.0.0.1:{port}"
-        await server.stop(0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     jobs: Jobs
-    pricing: Double
+    pricing: PricingDouble
 
 
 @asynccontextmanager
 async def running(database: TestDatabase, **settings: Any) -> AsyncIterator[Setting]:
     async with (
-        double() as (servicer, address),
+        pricing_double() as (servicer, address),
         jobs_server(database, pricing=address, **{"policies": SHORT, **settings}) as jobs,
     ):
         await jobs.fund(TENANT, FUNDS)

@@ -23,16 +23,20 @@ from jobs_service.methods import methods
 from jobs_service.rpc.job_servicer import UseCases
 from jobs_service.rpc.pricing_client import PricingClient
 from jobs_service.rpc.serving import add_to
+from jobs_service.rpc.short_call_client import ShortCallClient
 from jobs_service.rpc.worker_channels import WorkerChannels
 from jobs_service.rpc.worker_client import WorkerLoadClient, WorkerProgress
 from jobs_service.service.cancelling import JobCanceller
 from jobs_service.service.creation import JobCreator
+from jobs_service.service.generating import Generator
 from jobs_service.service.last_known import LastKnownPrices
 from jobs_service.service.pauses import Pace
 from jobs_service.service.quotes import Quoting
+from jobs_service.service.settling import Settling
 from jobs_service.service.waiting import JobWaiter
 from jobs_service.service.watching import JobWatcher, WatchPace
 from jobs_service.settings import JobsSettings
+from jobs_store.calls import CallStore
 from jobs_store.cancellation import JobCancellation
 from jobs_store.creation import JobCreation
 from jobs_store.decisions import RetryTiming
@@ -40,7 +44,7 @@ from jobs_store.identifiers import new_job_id
 from jobs_store.quotes import QuoteStore
 from jobs_store.reading import JobReader
 from jobs_store.reaper import Reaper
-from jobs_store.reaper_loop import ReaperLoop
+from jobs_store.reaper_loop import ReaperLoop, ReaperPace
 from jobs_store.statements import statement
 from jobs_store.tenants import TenantStore
 from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
@@ -100,14 +104,14 @@ class Databases:
 class JobsApp:
     """All parts of the process, wired; `serving` runs them."""
 
-    def __init__(
-        self, settings: JobsSettings, *, authenticate: Authenticate = development_principal
-    ) -> None:
+    def __init__(self, settings: JobsSettings, *, authenticate: Authenticate = development_principal) -> None:
         self._settings = settings
         self.databases = Databases.of(settings)
         self._policy_of = settings.policies.of_dependency(named.POSTGRES)
         self._subscriptions = Subscriptions()
         self._notifier = Notifier(self.databases.wakeups, self._policy_of, backoff=Backoff(jitter=jitter))
+        self._calls = CallStore(self.databases.request, self._policy_of)
+        self._settling = Settling(self._calls, backoff=Backoff(jitter=jitter), limit=settings.settle_limit)
         self._channels = WorkerChannels()
         self._pricing = grpc.aio.insecure_channel(settings.pricing_target, options=client_options())
         self._workers = settings.workers_target and grpc.aio.insecure_channel(
@@ -139,6 +143,23 @@ class JobsApp:
             waiter=JobWaiter(reader, self._subscriptions, pace),
             watcher=self._watcher(reader, pace),
             canceller=JobCanceller(JobCancellation(database, policy_of), reader, self._notifier.notify),
+            generator=self._generator(prices),
+        )
+
+    def _generator(self, prices: PricingClient) -> Generator:
+        book = self._settings.policies
+        workers = ShortCallClient(
+            self._workers or None,
+            connect=book.of(named.WORKER, named.CONNECT),
+            generate=book.of(named.WORKER, named.GENERATE),
+        )
+        return Generator(
+            self._calls,
+            self._settling,
+            prices,
+            workers,
+            price=book.of(named.PRICING, named.CREATE_PRICE),
+            speeds=self._settings.speeds,
         )
 
     def _quoting(self, prices: PricingClient, quotes: QuoteStore, last_known: LastKnownPrices) -> Quoting:
@@ -189,7 +210,7 @@ class JobsApp:
         """Serves during its body, then drains, stops the loops and closes everything."""
         try:
             async with (
-                background_loops(grace=LOOP_GRACE) as loops,
+                background_loops(grace=LOOP_GRACE + self._settings.settle_limit) as loops,
                 self.server.serving(self._runs_on()),
             ):
                 self._start(loops)
@@ -208,10 +229,11 @@ class JobsApp:
         notify = Connecting(self.databases.wakeups, "wakeups", jitter=jitter, loop=self._notifier.run)
         loops.start("notify", notify.run)
         loops.start("listen", self._listener().run)
+        loops.start("settle", self._settling.run)
         if self.databases.reaper is None:
             _log.warning("no reaper here: HOURGLASS_JOBS_WORKER_DATABASE_URL is not set")
         else:
-            loops.start("reap", _reaping(self.databases.reaper).run)
+            loops.start("reap", self._reaping(self.databases.reaper).run)
 
     def _listener(self) -> Listener:
         dsn = self._settings.listen_database_url or self._settings.database_url
@@ -221,6 +243,20 @@ class JobsApp:
             application_name=f"{APPLICATION}-listener",
             backoff=Backoff(jitter=jitter),
         )
+
+    def _reaping(self, database: Database) -> Connecting:
+        settings, policy_of = self._settings, named.REAPER_POLICIES.of_dependency(named.POSTGRES)
+        reaper = Reaper(
+            database,
+            policy_of,
+            timing=RetryTiming(),
+            jitter=jitter,
+            page_size=REAPER_PAGE,
+            call_grace=settings.call_grace,
+        )
+        pace = ReaperPace(interval=settings.reap_interval, reconnect_wait=settings.reap_wait)
+        loop = ReaperLoop(reaper, database, policy_of, jitter=jitter, pace=pace)
+        return Connecting(database, "reaper", jitter=jitter, loop=loop.run)
 
     async def _is_ready(self) -> bool:
         name = "check_connection"
@@ -244,13 +280,6 @@ class JobsApp:
 
 def _database(dsn: SecretStr, suffix: str, *, size: int) -> Database:
     return Database(dsn.get_secret_value(), size=size, application_name=f"{APPLICATION}{suffix}")
-
-
-def _reaping(database: Database) -> Connecting:
-    policy_of = named.REAPER_POLICIES.of_dependency(named.POSTGRES)
-    reaper = Reaper(database, policy_of, timing=RetryTiming(), jitter=jitter, page_size=REAPER_PAGE)
-    loop = ReaperLoop(reaper, database, policy_of, jitter=jitter)
-    return Connecting(database, "reaper", jitter=jitter, loop=loop.run)
 
 
 async def run(settings: JobsSettings, stopping: asyncio.Event) -> None:

@@ -16,6 +16,8 @@ CREATE_PRICE: Final = "GetPrice"
 QUOTE_PRICE: Final = "GetPrice.Quote"
 LOOK: Final = "GetWorkerStatus"
 FOLLOW: Final = "StreamProgress"
+CONNECT: Final = "connect"
+GENERATE: Final = "Generate"
 CREATE_QUOTE: Final = "create_quote"
 
 _SQL_FLOOR: Final = 0.005
@@ -36,12 +38,17 @@ POLICIES: Final = PolicyBook(
             floor=_SQL_FLOOR,
         ),
         *policies(POSTGRES, CREATE_QUOTE, limit=0.15, floor=_SQL_FLOOR),
+        *policies(POSTGRES, "reserve_call", limit=0.4, floor=_SQL_FLOOR),
+        # Nobody waits for less than this: a settlement that gives up leaves its money to the reaper.
+        *policies(POSTGRES, "settle_calls", limit=2.0),
         *policies(POSTGRES, "register_tenant", "fund_tenant", "read_tenant", limit=2.0, floor=_SQL_FLOOR),
         *policies(POSTGRES, "check_connection", "send_notifications", limit=1.0),
         *policies(PRICING, CREATE_PRICE, limit=0.5, floor=0.02, attempts=2),
         *policies(PRICING, QUOTE_PRICE, limit=0.3, floor=0.02, attempts=2),
         *policies(WORKER, LOOK, limit=0.2, floor=0.1, optional=True),
         *policies(WORKER, FOLLOW, limit=float("inf")),
+        *policies(WORKER, CONNECT, limit=0.5),
+        *policies(WORKER, GENERATE, limit=float("inf"), floor=0.1),
     ]
 )
 """The request path."""

@@ -1,5 +1,6 @@
 """Settings of the job process: `HOURGLASS_JOBS_...`."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from budget.policies import PolicyBook
 from jobs_service.domain.limits import Limits
+from jobs_service.domain.short_call import Speeds
 from jobs_service.policies import POLICIES
 from servicekit.admission_settings import AdmittingServerSettings
 from servicekit.policy_settings import overriding
@@ -22,13 +24,19 @@ class JobsSettings(AdmittingServerSettings):
     worker_database_url: the same database as the worker role, for the reaper alone; without it this process
         takes over nothing and leaves that to the workers. reaper_pool_size: its connections.
     listen_database_url: where to listen for wake-ups, past any PgBouncer; `database_url` when unset.
-    pricing_target, workers_target: gRPC targets; without the second quotes say nothing about load.
+    pricing_target, workers_target: gRPC targets; without the second quotes say nothing about load and
+        there are no short calls.
     last_known_price: whether a create may use the rates seen last while PricingService is out.
     last_known_price_age: for how long these may be used.
     retry_unknown_below: an attempt of unknown outcome is retried by default when it cost less than this.
     key_lifetime, quote_lifetime: how long an idempotency key and a quote are good for.
     payload_bytes: UTF-8 bytes that the messages of a job may have together.
     heartbeat: the longest silence of a watch. watch_buffer: live events held for one slow watcher.
+    generate_first_token, generate_tokens_per_second: how fast answers are taken to come when a short call is
+        weighed against its deadline. generate_lanes: tokens per second of single lanes, as a JSON object.
+    settle_limit: how long the settlement of a short call is tried. call_grace: after a call's deadline,
+        until the reaper settles it.
+    reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
     policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).
     """
 
@@ -50,7 +58,23 @@ class JobsSettings(AdmittingServerSettings):
     payload_bytes: int = Field(default=1024 * 1024, gt=0)
     heartbeat: float = Field(default=15.0, gt=0)
     watch_buffer: int = Field(default=256, gt=0)
+    generate_first_token: float = Field(default=0.5, ge=0)
+    generate_tokens_per_second: float = Field(default=40.0, gt=0)
+    generate_lanes: Mapping[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    settle_limit: float = Field(default=4.0, gt=0, le=60)
+    call_grace: float = Field(default=30.0, ge=0)
+    reap_interval: float = Field(default=5.0, gt=0)
+    reap_wait: float = Field(default=10.0, ge=0)
     policies: Annotated[PolicyBook, NoDecode, overriding(POLICIES)] = POLICIES
+
+    @property
+    def speeds(self) -> Speeds:
+        """How fast answers are taken to come."""
+        return Speeds(
+            first_token=self.generate_first_token,
+            tokens_per_second=self.generate_tokens_per_second,
+            of_lane=self.generate_lanes,
+        )
 
     @property
     def limits(self) -> Limits:

@@ -50,8 +50,8 @@ def priced_by_quote(quote: Quote, spec: Spec) -> Priced:
     return Priced(line=line, basis=PriceBasis.QUOTE, quote_id=quote.quote_id)
 
 
-def price_of(priced: Priced, spec: Spec) -> Price:
-    """What a job of this spec reserves, and one attempt costs, at most.
+def price_of(priced: Priced, spec: Spec, *, path: str = "spec") -> Price:
+    """What a job of this spec reserves, and one attempt costs, at most. `path`: of the spec in the request.
 
     MaxChargeTooLow when that is more than the caller allows; InvalidRequest when not even one attempt is
     covered by provider_cost_limit.
@@ -60,7 +60,8 @@ def price_of(priced: Priced, spec: Spec) -> Price:
     quoted = line.rate_card.worst_case(bound, spec.max_output_tokens)
     attempt = line.provider_rate_card.worst_case(bound, spec.max_output_tokens)
     if spec.max_charge is not None and quoted > spec.max_charge:
-        raise MaxChargeTooLow(max_charge=spec.max_charge, required=quoted)
+        field = ".".join(filter(None, (path, "max_charge")))
+        raise MaxChargeTooLow(max_charge=spec.max_charge, required=quoted, field=field)
     if spec.provider_cost_limit is not None and attempt > spec.provider_cost_limit:
         raise InvalidRequest(
             FieldViolation(

@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import assert_never
 
+from hourglass.jobs.v1 import event_pb2, job_pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from jobs_service.domain.quoting import Line, Load, Quoted
+from jobs_service.domain.short_call import CallerMessage, Finished, Started, Text
 from jobs_service.service.creation import Outcome
 from jobs_service.service.watching import Heartbeat
 from jobs_store.events import Event
@@ -12,7 +15,7 @@ from servicekit.wire_money import money_of
 from servicekit.wire_time import timestamp_of
 from wire.enums import to_wire
 from wire.events import event_message
-from wire.job import job_message
+from wire.job import job_message, usage_message
 from wire.rate_card import rate_card_message
 
 
@@ -46,6 +49,29 @@ def watch_answer(item: Event | Heartbeat) -> pb.WatchJobResponse:
         case Heartbeat():
             now = timestamp_of(datetime.now(UTC))
             return pb.WatchJobResponse(heartbeat=pb.Heartbeat(server_time=now, sequence=item.sequence))
+
+
+def generate_answer(message: CallerMessage) -> pb.GenerateResponse:
+    """The next message of a short call."""
+    match message:
+        case Started(call_id=call_id, reserved=reserved):
+            started = pb.GenerateStarted(call_id=str(call_id), reserved_amount=money_of(reserved))
+            return pb.GenerateResponse(started=started)
+        case Text(text=text, offset=offset, tokens=tokens):
+            delta = event_pb2.TokenDelta(text=text, offset=offset, token_count=tokens)
+            return pb.GenerateResponse(token_delta=delta)
+        case Finished():
+            return pb.GenerateResponse(finished=_finished_message(message))
+        case _:
+            assert_never(message)
+
+
+def _finished_message(finished: Finished) -> pb.GenerateFinished:
+    return pb.GenerateFinished(
+        finish_reason=to_wire(job_pb2.FinishReason, finished.finish_reason),
+        usage=usage_message(finished.usage),
+        captured_amount=money_of(finished.captured),
+    )
 
 
 def _line_message(line: Line, available: Decimal) -> pb.QuoteLine:

@@ -1,6 +1,5 @@
 """JobService over gRPC."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +10,8 @@ from typing_extensions import override
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from hourglass.jobs.v1 import jobs_service_pb2_grpc as pb_grpc
 from jobs_service.domain.limits import Limits
-from jobs_service.rpc.answers import create_answer, quote_answer, watch_answer
-from jobs_service.rpc.not_filled import not_filled
+from jobs_service.rpc.answers import create_answer, generate_answer, quote_answer, watch_answer
+from jobs_service.rpc.read_generate import read_generate
 from jobs_service.rpc.requests import (
     read_caller,
     read_cancel,
@@ -24,6 +23,7 @@ from jobs_service.rpc.requests import (
 )
 from jobs_service.service.cancelling import JobCanceller
 from jobs_service.service.creation import JobCreator
+from jobs_service.service.generating import Generator
 from jobs_service.service.listing import list_page
 from jobs_service.service.quotes import Quoting
 from jobs_service.service.waiting import JobWaiter
@@ -47,6 +47,7 @@ class UseCases:
     waiter: JobWaiter
     watcher: JobWatcher
     canceller: JobCanceller
+    generator: Generator
 
 
 class JobServicer(pb_grpc.JobServiceServicer):
@@ -138,8 +139,15 @@ class JobServicer(pb_grpc.JobServiceServicer):
         raise NotImplementedYet("EraseJobContent")
 
     @override
-    async def Generate(
+    async def Generate(  # type: ignore[override]  # grpc.aio takes coroutines that write, too
         self, request: pb.GenerateRequest, context: Context
-    ) -> AsyncIterator[pb.GenerateResponse]:
-        for response in not_filled("Generate"):
-            yield response
+    ) -> None:
+        call = call_of(context)
+        spec = read_generate(request, self._limits, now=datetime.now(UTC))
+        await self._use.generator.generate(
+            spec,
+            read_caller(call),
+            send=lambda message: context.write(generate_answer(message)),
+            draining=call.draining,
+            budget=call.budget,
+        )

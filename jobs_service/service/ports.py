@@ -1,5 +1,6 @@
 """What the use cases need of other services; `rpc` has the adapters."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -7,6 +8,7 @@ from budget.core import Budget
 from budget.policy import Policy
 from jobs_service.domain.pricing import Bounds
 from jobs_service.domain.quoting import Load
+from jobs_service.domain.short_call import WorkerCall, WorkerMessage
 from jobs_store.events import Event
 from jobs_store.identifiers import JobId, Sequence, TenantId
 from jobs_store.quotes import QuotedModel
@@ -30,6 +32,22 @@ class WorkerLook(Protocol):
 
     async def look(self, *, budget: Budget, policy: Policy) -> Load:
         """The load of the worker that answered, or why none did."""
+
+
+class ShortCalls(Protocol):
+    """The workers' Generate."""
+
+    async def reach(self, *, budget: Budget) -> None:
+        """Waits, not for long, until some worker takes calls. Raises WorkerUnavailable."""
+
+    async def run(
+        self, call: WorkerCall, take: Callable[[WorkerMessage], Awaitable[None]], *, budget: Budget
+    ) -> None:
+        """Asks one worker, once, and hands on what comes, as fast as `take` takes it.
+
+        However it is left, the call ends with it. Raises WorkerRefused, WorkerUnavailable, ProviderFailed,
+        BudgetTooLow, BudgetExhausted, and whatever `take` raises.
+        """
 
 
 class EventReader(Protocol):

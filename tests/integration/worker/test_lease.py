@@ -13,18 +13,10 @@ from tests.store import CARD, TENANT, time_enough
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from jobs_store.identifiers import JobId
     from tests.integration.worker.workers import Bench
 
 NO_RENEWAL = {"lease": 60.0, "cut_off": 50.0, "renewal_interval": 40.0, "wake_ups": False}
 """Nobody but the test ends these leases, and no renewal tells the run."""
-
-
-async def _take_over(bench: Bench, job: JobId) -> None:
-    """What the reaper does when the lease is over."""
-    await bench.expire_lease(job)
-    reaped = await bench.store.reaper.reap(budget=time_enough())
-    assert 1 == reaped.taken_over
 
 
 async def test_a_stale_answer_is_refused_and_its_cost_stays_on_its_own_attempt(bench: Bench) -> None:
@@ -32,7 +24,7 @@ async def test_a_stale_answer_is_refused_and_its_cost_stays_on_its_own_attempt(b
     job = await bench.job("simulated:tokens=20,tps=15")
     async with bench.worker(flush_interval=30.0, slots=1, **NO_RENEWAL):
         await bench.sent(job)
-        await _take_over(bench, job)
+        await bench.take_over(job)
         detail = await bench.ends(job)
         assert JobState.SUCCEEDED is detail.job.state
 
@@ -59,7 +51,7 @@ async def test_a_run_that_lost_its_lease_closes_its_call(bench: Bench) -> None:
     job = await bench.job("simulated-drip", unknown_outcome_policy=UnknownOutcomePolicy.FAIL)
     async with bench.worker(renewal_interval=0.3, wake_ups=False, flush_interval=30.0) as worker:
         key = await bench.sent(job)
-        await _take_over(bench, job)
+        await bench.take_over(job)
         await eventually(lambda: worker.free_slots == 8, within=5.0)
         seen = await bench.seen(key)
     assert seen is not None
@@ -73,7 +65,7 @@ async def test_the_late_answer_of_a_held_job_is_accepted(bench: Bench) -> None:
     job = await bench.job("simulated:tokens=20,tps=15", unknown_outcome_policy=UnknownOutcomePolicy.HOLD)
     async with bench.worker(renewal_interval=0.3, cut_off=20.0, wake_ups=False):
         await bench.sent(job)
-        await _take_over(bench, job)
+        await bench.take_over(job)
         await bench.reaches(job, JobState.HELD)
         detail = await bench.ends(job)
     assert (JobState.SUCCEEDED, ["SUCCEEDED"]) == (detail.job.state, outcomes(detail))

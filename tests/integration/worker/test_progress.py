@@ -173,8 +173,7 @@ async def test_a_run_that_lost_its_job_ends_its_streams(bench: Bench) -> None:
     async with bench.worker(renewal_interval=0.3, cut_off=20.0) as worker, _stub(worker) as stub:
         await bench.sent(job)
         call = _follow(stub, job, after=await _queued_cursor(bench, job))
-        await bench.expire_lease(job)
-        await bench.store.reaper.reap(budget=time_enough())
+        await bench.take_over(job)
         assert (grpc.StatusCode.FAILED_PRECONDITION, "NOT_OWNER") == await _refusal(call)
 
 
@@ -192,7 +191,7 @@ async def test_a_quiet_stream_shows_signs_of_life(bench: Bench) -> None:
 
 async def test_a_reader_that_does_not_read_slows_no_run(bench: Bench) -> None:
     """It holds its connection's window and nothing else; the run ends, and the reader is let go."""
-    job = await bench.job("simulated-fast:tokens=20000", max_output_tokens=20_000)
+    job = await bench.job("simulated-fast:tokens=10000", max_output_tokens=10_000)
     async with (
         bench.worker(log_events=200, log_size=10_000, write_limit=0.5) as worker,
         _stub(worker) as stub,

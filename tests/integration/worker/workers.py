@@ -197,6 +197,15 @@ class Bench:
             job_id,
         )
 
+    async def take_over(self, job_id: JobId) -> None:
+        """What the reaper does when a lease is over; a renewal may come between and has to be beaten."""
+
+        async def taken() -> bool:
+            await self.expire_lease(job_id)
+            return (await self.store.reaper.reap(budget=time_enough())).taken_over == 1
+
+        await eventually(taken)
+
     async def lease_left(self, job_id: JobId) -> float:
         """Seconds of a running job's lease."""
         return float(

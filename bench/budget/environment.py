@@ -11,6 +11,7 @@ from typing import Any, Final
 import asyncpg
 
 from bench.budget.children import Child, child
+from bench.budget.disturbance import Quiet
 from bench.budget.limits import CALLER_BUDGET
 from launcher.postgres_binaries import embedded
 from tests.postgres import server
@@ -42,8 +43,9 @@ class Side:
 class Environment:
     """Starts what a figure asks for, once."""
 
-    def __init__(self, stack: AsyncExitStack, dsn: str, logs: Path) -> None:
+    def __init__(self, stack: AsyncExitStack, dsn: str, quiet: Quiet, logs: Path) -> None:
         self.dsn = dsn
+        self.quiet = quiet
         self.logs = logs
         self._stack = stack
         self._sides: dict[str, Side] = {}
@@ -52,10 +54,10 @@ class Environment:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, dsn: str, logs: Path) -> AsyncIterator["Environment"]:
+    async def running(cls, dsn: str, quiet: Quiet, logs: Path) -> AsyncIterator["Environment"]:
         """Postgres is there; the double and the callers come up."""
         async with AsyncExitStack() as stack:
-            environment = cls(stack, dsn, logs)
+            environment = cls(stack, dsn, quiet, logs)
             await environment.prepare()
             environment.pricing = await stack.enter_async_context(
                 child("bench.budget.pricing_double", logs=logs)
@@ -137,11 +139,12 @@ class Answers:
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
-    """The DSN of a server of this run's own. Its data lies in memory: a commit's disk time would hide
+def postgres() -> Iterator[tuple[str, int]]:
+    """The DSN and the process id of a server of this run's own. Its data lies in memory: a commit's disk time would hide
     differences of processor time, and drifts."""
     with server(embedded()) as running:
-        yield running.running.dsn
+        process = (running.running.data_directory / "postmaster.pid").read_text().split("\n", 1)[0]
+        yield running.running.dsn, int(process)
 
 
 @contextmanager
@@ -154,9 +157,9 @@ def log_folder() -> Iterator[Path]:
 def run(work: Any) -> Any:
     """Runs `work(environment)` with everything up, and everything down afterwards."""
 
-    async def inside(dsn: str, logs: Path) -> Any:
-        async with Environment.running(dsn, logs) as environment:
+    async def inside(dsn: str, quiet: Quiet, logs: Path) -> Any:
+        async with Environment.running(dsn, quiet, logs) as environment:
             return await work(environment)
 
-    with postgres() as dsn, log_folder() as logs:
-        return asyncio.run(inside(dsn, logs))
+    with postgres() as (dsn, process), log_folder() as logs:
+        return asyncio.run(inside(dsn, Quiet(process), logs))

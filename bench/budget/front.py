@@ -81,7 +81,7 @@ class Front:
         assert self._profile is not None
         self._profile.disable()
         text = io.StringIO()
-        pstats.Stats(self._profile, stream=text).sort_stats("tottime").print_stats(_LINES_OF_PROFILE)
+        pstats.Stats(self._profile, stream=text).sort_stats(asked["by"]).print_stats(_LINES_OF_PROFILE)
         return {"lines": text.getvalue()}
 
 

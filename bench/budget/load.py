@@ -93,7 +93,8 @@ def _reason_of(error: grpc.aio.AioRpcError) -> str:
             for detail in Status.FromString(value).details:
                 if detail.Unpack(info):
                     return info.reason
-    return "" if error.details() == _CORE_TEXT else OWN_TEXT
+    details = error.details() or ""
+    return "" if details == _CORE_TEXT else f"{OWN_TEXT}: {details}"[:100]
 
 
 class Load:

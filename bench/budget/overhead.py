@@ -1,13 +1,11 @@
 """What budgets cost when nothing is wrong: calls a second and processor time, beside the same by hand."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from bench.budget.environment import Environment, Side
 from bench.budget.figures import Figure, middle
 from bench.budget.models import QUICK
 
-ROUNDS: Final = 5
 SECONDS: Final = 2.0
 CALLERS: Final = 32
 CHILD_CALLS: Final = 2
@@ -19,18 +17,14 @@ async def measure(environment: Environment) -> list[Figure]:
     sides = {name: await environment.side(name) for name in SIDES}
     for side in sides.values():
         await _round(environment, side, 1.0)
-    rates: dict[str, list[float]] = {name: [] for name in SIDES}
-    costs: dict[str, list[float]] = {name: [] for name in SIDES}
-    for number in range(ROUNDS):
-        for name in _order(number):
-            rate, cost = await _round(environment, sides[name], SECONDS)
-            rates[name].append(rate)
-            costs[name].append(cost)
+
+    async def round_of_all() -> dict[str, tuple[float, float]]:
+        return {name: await _round(environment, side, SECONDS) for name, side in sides.items()}
+
+    rounds = await environment.quiet.rounds(round_of_all)
+    rates = {name: [one[name][0] for one in rounds] for name in SIDES}
+    costs = {name: [one[name][1] for one in rounds] for name in SIDES}
     return _figures(rates, costs)
-
-
-def _order(number: int) -> Sequence[str]:
-    return SIDES if number % 2 == 0 else SIDES[::-1]
 
 
 async def _round(environment: Environment, side: Side, seconds: float) -> tuple[float, float]:

@@ -1,0 +1,74 @@
+"""Rounds that nobody else disturbed: what others on the machine use is metered, and the quietest rounds count.
+
+A shared machine is not quiet on request. Each round is run together with all sides that it compares, so a
+disturbed one falls away as a whole, and by what others used, never by how it came out.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import psutil
+
+Result = TypeVar("Result")
+
+QUIET: Final = 0.15
+"""Processors that others may use, on average, in a round that counts as undisturbed."""
+ROUNDS: Final = 5
+MOST_ROUNDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Round(Generic[Result]):
+    """One round, and how many processors others used meanwhile."""
+
+    result: Result
+    others: float
+
+
+class Quiet:
+    """Runs rounds; `roots` are the processes beside this one whose trees are ours."""
+
+    def __init__(self, *roots: int) -> None:
+        self._roots = roots
+        self.others: list[float] = []
+        """What others used in every round that was kept."""
+
+    async def rounds(self, work: Callable[[], Awaitable[Result]]) -> Sequence[Result]:
+        """The ROUNDS quietest of at most MOST_ROUNDS rounds, in their order."""
+        done: list[Round[Result]] = []
+        while len(done) < MOST_ROUNDS and sum(one.others < QUIET for one in done) < ROUNDS:
+            done.append(await self._round(work))
+        kept = sorted(done, key=lambda one: one.others)[:ROUNDS]
+        self.others.extend(one.others for one in kept)
+        return [one.result for one in done if one in kept]
+
+    async def _round(self, work: Callable[[], Awaitable[Result]]) -> Round[Result]:
+        busy, total, ours = self._used()
+        result = await work()
+        busy_now, total_now, ours_now = self._used()
+        foreign = max(0.0, busy_now - busy - (ours_now - ours))
+        return Round(result, foreign / max(total_now - total, 0.01) * psutil.cpu_count())
+
+    def _used(self) -> tuple[float, float, float]:
+        """Seconds: of all processors in use, of all processors in all, and of ours in use."""
+        times = psutil.cpu_times()
+        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        idle = times.idle + getattr(times, "iowait", 0.0)
+        return total - idle, total, sum(map(_seconds, self._ours()))
+
+    def _ours(self) -> set[psutil.Process]:
+        found = set()
+        for root in (psutil.Process(), *map(psutil.Process, self._roots)):
+            with suppress(psutil.NoSuchProcess):
+                found |= {root, *root.children(recursive=True)}
+        return found
+
+
+def _seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)

@@ -1,0 +1,106 @@
+"""A dependency hangs: everybody gets our status before their deadline, at the limit and not much later."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from bench.budget.environment import Answers, Environment, Side
+from bench.budget.figures import Figure, middle, percentile
+from bench.budget.limits import CALLER_BUDGET, INSERT, PRICING
+from bench.budget.models import HUNG, QUICK, TRANSACTION
+
+CALLERS: Final = 64
+CALLS_EACH: Final = 4
+LATEST: Final = 0.015
+"""Seconds after the limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """One way to hang. `limit` is when a call has to be answered, seconds after its start at the earliest."""
+
+    name: str
+    model: str
+    limit: float
+    hanging: Callable[[], AbstractAsyncContextManager[None]]
+
+
+async def measure(environment: Environment) -> list[Figure]:
+    """For each hang: how many get our status, and when."""
+    ours, by_hand = await environment.side("served"), await environment.side("naive")
+    hangs = (
+        Hang(name="pricing hung", model=HUNG, limit=PRICING.limit, hanging=_as_it_is),
+        Hang(name="SQL hung, one statement", model=QUICK, limit=INSERT.limit, hanging=environment.locked_table),
+        Hang(
+            name="SQL hung, a transaction",
+            model=TRANSACTION,
+            limit=INSERT.limit,
+            hanging=environment.locked_table,
+        ),
+    )
+    for side in (ours, by_hand):
+        await environment.load(side, "closed", models=[QUICK] * CALLERS, seconds=0.5)
+    return [figure for hang in hangs for figure in await _figures(environment, hang, ours, by_hand)]
+
+
+async def _figures(environment: Environment, hang: Hang, ours: Side, by_hand: Side) -> list[Figure]:
+    async def round_of_both() -> tuple[Answers, Answers]:
+        async with hang.hanging():
+            return await _round(environment, hang, ours), await _round(environment, hang, by_hand)
+
+    rounds = await environment.quiet.rounds(round_of_both)
+    answered = [mine for mine, _ in rounds]
+    told = [_share_told(mine) for mine in answered]
+    told_by_hand = [_share_told(theirs) for _, theirs in rounds]
+    late = [call.took - hang.limit for answers in answered for call in answers.calls]
+    late_by_round = [
+        percentile((call.took - hang.limit for call in answers.calls), 0.99) * 1000 for answers in answered
+    ]
+    calls = sum(len(answers.calls) for answers in answered)
+    mine = sum(_share_told(answers) * len(answers.calls) for answers in answered)
+    return [
+        Figure(
+            name=f"{hang.name}: answered by us before the deadline",
+            unit="share",
+            ours=mine / calls,
+            other=middle(told_by_hand),
+            target=0.999,
+            samples=told,
+            notes={"calls": calls},
+        ),
+        Figure(
+            name=f"{hang.name}: earliest answer after the limit",
+            unit="ms",
+            ours=min(late) * 1000,
+            target=0.0,
+        ),
+        Figure(
+            name=f"{hang.name}: p99 after the limit",
+            unit="ms",
+            ours=middle(late_by_round),
+            target=LATEST * 1000,
+            at_least=False,
+            samples=late_by_round,
+            notes={"p50": percentile(late, 0.5) * 1000, "p99_of_all": percentile(late, 0.99) * 1000},
+        ),
+    ]
+
+
+async def _round(environment: Environment, hang: Hang, side: Side) -> Answers:
+    return await environment.load(
+        side, "even", model=hang.model, callers=CALLERS, over=hang.limit, rounds=CALLS_EACH
+    )
+
+
+def _share_told(answers: Answers) -> float:
+    """Answered by the service itself: with an ErrorInfo, or (by hand) at least with a text of its own."""
+    told = [
+        call for call in answers.calls if call.reason and call.took < CALLER_BUDGET and call.code != "OK"
+    ]
+    return len(told) / len(answers.calls)
+
+
+@asynccontextmanager
+async def _as_it_is() -> AsyncIterator[None]:
+    yield

@@ -1,17 +1,23 @@
 """Seeing a piece of work through although the waiting task is cancelled: a commit, a body's close."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from budget.core import Budget
 
+_KEPT: Final = 0.75
+_LOOK: Final = 1e-3
+"""Seconds: enough to see whether it is done already."""
+
 
 def patience(budget: Budget, limit: float) -> Budget:
-    """How long to see something through: at most `limit` seconds, and at most half of the reserve of
-    `budget`, so that an answer can still be given. When no answer can be given any more, `limit` alone
-    counts."""
-    room = budget.remaining() - budget.reserve / 2
-    return Budget.for_work(min(limit, room) if room > 0 else limit)
+    """How long to see something through: at most `limit` seconds, and at most a quarter of the reserve of
+    `budget`. The next quarter is the handler's, to say what came of it; at half of the reserve the server
+    cuts it off. From then on no answer can be given, and `limit` alone counts."""
+    if budget.remaining() <= budget.reserve / 2:
+        return Budget.for_work(limit)
+    room = budget.remaining() - _KEPT * budget.reserve
+    return Budget.for_work(min(limit, max(room, _LOOK)))
 
 
 async def outlast(work: "asyncio.Task[Any]", *, budget: Budget) -> bool:

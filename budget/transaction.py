@@ -112,7 +112,8 @@ class Transaction(Statements):
     async def commit(self, budget: Budget) -> None:
         """Sends COMMIT and waits for its answer, also when the caller is cancelled meanwhile or time is up.
 
-        It may take half of the reserve of `budget`, the request's own, so that an answer can still be given.
+        It may take a quarter of the reserve of `budget`, the request's own, so that what came of it can still
+        be told.
         CommitOutcomeUnknown when the answer does not come in that time or the connection is lost before it.
         DatabaseError (25P02) when a statement had failed and its error was swallowed: nothing was committed.
         """

@@ -38,9 +38,9 @@ async def test_but_not_for_longer_than_its_budget() -> None:
 
 @pytest.mark.parametrize(
     ("elapsed", "limit", "expected"),
-    [(0.0, 0.5, 0.5), (1.8, 0.5, 0.1), (1.95, 0.5, 0.5), (5.0, 0.5, 0.5)],
+    [(0.0, 0.5, 0.5), (1.8, 0.5, 0.05), (1.87, 0.5, 0.001), (1.95, 0.5, 0.5), (5.0, 0.5, 0.5)],
 )
-def test_patience_leaves_half_the_reserve_while_an_answer_is_possible(
+def test_patience_leaves_three_quarters_of_the_reserve_while_an_answer_is_possible(
     elapsed: float, limit: float, expected: float
 ) -> None:
     clock = FakeClock()

@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 
 from budget.core import Budget
+from servicekit.endings import Cut
 from servicekit.errors import FieldViolation, InvalidRequest
 
 TENANT_HEADER: Final = "x-tenant-id"
@@ -31,6 +32,10 @@ def no_admission() -> None:
     """What `Call.admit` does where nothing limits what is in flight."""
 
 
+def no_cut() -> None:
+    """What `Call.cut` answers where no timer of ours ends a handler."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request.
@@ -41,6 +46,7 @@ class Call:
     draining: set when the server begins to shut down. Calls that wait should answer then.
     admit: a method whose admission is `deferred` calls it before its real work begins; raises
         servicekit.admission.Overloaded. For all others it does nothing.
+    cut: for a handler that was cancelled: why our own timer did that; None when it was somebody else.
     """
 
     method: str
@@ -51,6 +57,7 @@ class Call:
     metadata: Mapping[str, str]
     draining: asyncio.Event
     admit: Callable[[], None] = no_admission
+    cut: Callable[[], Cut | None] = no_cut
 
 
 def call_of(context: grpc.aio.ServicerContext[Any, Any]) -> Call:

@@ -131,6 +131,7 @@ class Request:
             metadata=self._metadata,
             draining=self._terms.drain.started,
             admit=self._passage.admit if self._passage else no_admission,
+            cut=lambda: self._scope.cut,
         )
         return ServedContext(self._inner, call=call, codec=behaviour.codec, abort=self._end)
 

@@ -19,7 +19,7 @@ from jobs_store.decisions import charge_of_cancel
 from jobs_store.new_job import Price
 from jobs_store.rate_card import MAX_TOKENS, Usage
 from jobs_store.states import AttemptOutcome, CostBasis, ErrorClass
-from servicekit.endings import CallerGone
+from servicekit.endings import CallerGone, Cut
 from servicekit.errors import Draining
 
 COMPLETED: Final = "COMPLETED"
@@ -53,11 +53,15 @@ def end_of_failure(error: BaseException, progress: Progress, price: Price, *, in
             return _unknown(error, progress, price, interruption=interruption)
 
 
-def interruption_of(budget: Budget, *, draining: bool) -> str:
-    """Why a call was cancelled: its time is over, the server ends, or else its caller has left."""
-    if budget.spendable() <= 0:
-        return BudgetExhausted.reason
-    return Draining.reason if draining else CALLER_GONE
+def interruption_of(cut: Cut | None, budget: Budget) -> str:
+    """Why a call was cancelled: the server ends, its time is over, or else its caller has left."""
+    match cut:
+        case Cut.DRAIN:
+            return Draining.reason
+        case Cut.BUDGET:
+            return BudgetExhausted.reason
+        case None:
+            return CALLER_GONE if budget.spendable() > 0 else BudgetExhausted.reason
 
 
 def _may_have_been_sent(error: BaseException, progress: Progress) -> bool:

@@ -148,6 +148,6 @@ class JobServicer(pb_grpc.JobServiceServicer):
             spec,
             read_caller(call),
             send=lambda message: context.write(generate_answer(message)),
-            draining=call.draining,
+            cut=call.cut,
             budget=call.budget,
         )

@@ -37,9 +37,13 @@ from jobs_store.calls import CallEnd, CallStore, NewCall, Settlement
 from jobs_store.identifiers import new_call_id
 from jobs_store.new_job import Price
 from jobs_store.states import PriceBasis
+from servicekit.endings import Cut
 
 Send = Callable[[CallerMessage], Awaitable[None]]
 """Writes to the caller, as fast as the caller reads; raises when the caller is gone."""
+
+WhyCut = Callable[[], Cut | None]
+"""Answers why the server's own timer has ended the request; None when it has not."""
 
 _IN_DOUBT: Final = (asyncio.CancelledError, CommitOutcomeUnknown)
 """After these the money may have been set aside."""
@@ -55,7 +59,7 @@ class _Call:
     price: Price
     spec: Spec
     progress: Progress
-    draining: asyncio.Event
+    cut: WhyCut
 
     def settlement(self, end: CallEnd) -> Settlement:
         return Settlement(tenant=self.new.tenant, call_id=self.new.call_id, end=end)
@@ -90,10 +94,8 @@ class Generator:
         self._price = price
         self._speeds = speeds
 
-    async def generate(
-        self, spec: Spec, caller: Caller, *, send: Send, draining: asyncio.Event, budget: Budget
-    ) -> None:
-        """Streams the answer: Started, its text, Finished. `draining` is set once the server ends.
+    async def generate(self, spec: Spec, caller: Caller, *, send: Send, cut: WhyCut, budget: Budget) -> None:
+        """Streams the answer: Started, its text, Finished.
 
         Raises, with nothing reserved: UnknownModel, PricingUnavailable, UpstreamTimeout; MaxChargeTooLow,
         UseAJob; WorkerUnavailable; TenantNotFound, LaneClosed, InsufficientFunds. Later: WorkerRefused,
@@ -107,7 +109,7 @@ class Generator:
             price=price,
             spec=spec,
             progress=Progress(),
-            draining=draining,
+            cut=cut,
         )
         await self._reserve(call, budget=budget)
         answered = await self._run(call, send, budget=budget)
@@ -166,7 +168,7 @@ class Generator:
 
     async def _give_up(self, call: _Call, error: BaseException, *, budget: Budget) -> None:
         """Settles a call that broke off; why it did stays what is told."""
-        interruption = interruption_of(budget, draining=call.draining.is_set())
+        interruption = interruption_of(call.cut(), budget)
         end = end_of_failure(error, call.progress, call.price, interruption=interruption)
         _log.info(
             "a short call broke off",

@@ -13,6 +13,7 @@ import grpc
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from jobs_service.domain.spec import estimate_of
 from jobs_store.rate_card import RateCard, Usage
+from tests.chaos_proxy import ChaosProxy
 from tests.jobs import Failure, Jobs, failure_of, jobs_server, message, of, pricing_server
 from tests.model_server import request_of, requests_seen
 from tests.waiting import eventually
@@ -72,8 +73,9 @@ class Callers:
     """A JobService, a worker and the simulated provider, each behind its own socket."""
 
     jobs: Jobs
-    worker: Worker | None
+    worker: Worker
     provider: str
+    proxy: ChaosProxy | None = None
 
     def call(
         self, model: str, *, timeout: float | None = 20.0, tenant: str = TENANT, **fields: Any
@@ -141,11 +143,18 @@ async def heard(stream: Any) -> Heard:
     """Reads a stream to its end."""
     found = Heard()
     try:
-        async for received in stream:
+        while (received := await stream.read()) is not grpc.aio.EOF:
             found.messages.append(received)
     except grpc.aio.AioRpcError as error:
         found.failure = failure_of(error)
     return found
+
+
+async def started(stream: Any) -> Heard:
+    """Reads a stream's first message."""
+    received = await stream.read()
+    assert received.HasField("started"), received
+    return Heard(messages=[received])
 
 
 async def first(stream: Any, tokens: int) -> Heard:
@@ -188,25 +197,26 @@ async def open_callers(
     provider: str,
     *,
     worker: dict[str, Any] | None = None,
-    workers_target: str | None = None,
+    proxied: bool = False,
     **jobs: Any,
 ) -> AsyncIterator[Callers]:
-    """Everything, ready. `worker`: changed settings of the worker; `workers_target`: somebody else's."""
+    """Everything, ready. `worker`: changed settings of the worker; `proxied`: there is a proxy before it."""
     async with AsyncExitStack() as stack:
         pricing = await stack.enter_async_context(pricing_server())
-        running = None
-        if workers_target is None:
-            settings = worker_settings(database, provider, **(worker or {}))
-            running = await stack.enter_async_context(working(settings, asyncio.Event()))
-            ready = running.server.health
-            await eventually(lambda: ready.ready, within=20)
-        serving = await stack.enter_async_context(
-            jobs_server(
-                database,
-                pricing=pricing,
-                workers_target=workers_target or (running.address if running else None),
-                **{"generate_first_token": 0.0, "generate_tokens_per_second": 1e6, **jobs},
-            )
-        )
+        settings = worker_settings(database, provider, **(worker or {}))
+        running = await stack.enter_async_context(working(settings, asyncio.Event()))
+        await eventually(lambda: running.server.health.ready, within=20)
+        proxy, target = None, running.address
+        if proxied:
+            host, _, port = target.rpartition(":")
+            proxy = await stack.enter_async_context(ChaosProxy.to_tcp(host, int(port)))
+            target = f"127.0.0.1:{proxy.port}"
+        settings_of_jobs = {
+            "workers_target": target,
+            "generate_first_token": 0.0,
+            "generate_tokens_per_second": 1e6,
+            **jobs,
+        }
+        serving = await stack.enter_async_context(jobs_server(database, pricing=pricing, **settings_of_jobs))
         await serving.fund(TENANT, FUNDS)
-        yield Callers(jobs=serving, worker=running, provider=provider)
+        yield Callers(jobs=serving, worker=running, provider=provider, proxy=proxy)

@@ -1,6 +1,7 @@
 """Claims: fair across tenants, exact in every limit, never blocked by what is not ready."""
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -89,6 +90,24 @@ async def test_priority_goes_first_within_a_tenant(store: Store) -> None:
     assert [high, low] == [(await store.claim_one()).job_id for _ in range(2)]
 
 
+async def test_the_limits_hold_for_all_priorities_and_lanes_of_a_tenant_together(store: Store) -> None:
+    await store.tenant(max_running=2)
+    await store.runs.register_lanes(["elsewhere"], budget=time_enough())
+    for priority in (-1, 0, 1):
+        await store.create(priority=priority)
+        await store.create(priority=priority, price=price(lane="elsewhere"))
+    assert 2 == len(await store.claim(10, lanes=[LANE, "elsewhere"]))
+
+
+async def test_the_limit_of_a_lane_holds_for_all_tenants_together(store: Store) -> None:
+    for name in "abcd":
+        await create_many(store, await store.tenant(TenantId(name)), 2)
+    async with superuser(store) as connection:
+        await connection.execute("UPDATE hourglass.lanes SET max_running = 3")
+    assert ["a", "b", "c"] == [run.tenant for run in await store.claim(10)]
+    assert [] == await store.claim(10)
+
+
 async def test_a_job_that_waits_for_its_backoff_holds_up_no_ready_one(store: Store) -> None:
     await store.tenant()
     await store.create(priority=100)
@@ -126,7 +145,8 @@ async def test_a_full_queue_refuses_and_leaves_nothing(store: Store) -> None:
         assert 2 * RESERVED == await connection.fetchval("SELECT reserved FROM hourglass.tenant_funds")
 
 
-LIMIT, LANE_LIMIT, CLAIMERS, JOBS = 5, 7, 8, 30
+LIMIT, LANE_LIMIT, CLAIMERS, JOBS = 5, 7, 8, 15
+SECOND_LANE = "simulated/slow"
 
 # What a commit may never show is refused at once. A CHECK would not do: PostgreSQL also tries it on the row
 # as the statement's snapshot shows it, before it waits for whoever changes that row.
@@ -144,27 +164,30 @@ CREATE TRIGGER never_above AFTER UPDATE ON hourglass.lanes
 
 
 async def test_no_limit_is_ever_exceeded_by_concurrent_claimers(store: Store) -> None:
+    """Half of them serve one lane, half the other, so that nothing but the tenant's own limit bounds both."""
     tenants = [await store.tenant(tenant, max_running=LIMIT) for tenant in (TENANT, OTHER)]
+    await store.runs.register_lanes([SECOND_LANE], budget=time_enough())
     async with superuser(store) as connection:
         await connection.execute(NEVER_ABOVE)
         await connection.execute("UPDATE hourglass.lanes SET max_running = $1", LANE_LIMIT)
         for tenant in tenants:
-            await create_many(store, tenant, JOBS)
+            for lane in (LANE, SECOND_LANE):
+                await asyncio.gather(*(store.create(tenant, price=price(lane=lane)) for _ in range(JOBS)))
         done = asyncio.Event()
         watching = asyncio.ensure_future(_most_running(connection, done))
         accepted = await asyncio.gather(*(_work(store, seed, done) for seed in range(CLAIMERS)))
         per_tenant, per_lane = await watching
-    assert 2 * JOBS == sum(accepted)
+    assert 4 * JOBS == sum(accepted)
     assert 0 < per_tenant <= LIMIT
     assert 0 < per_lane <= LANE_LIMIT
 
 
 async def _work(store: Store, seed: int, done: asyncio.Event) -> int:
     """Claim and end jobs until none is left; a third of them goes back first."""
-    chance, accepted = seeded(seed), 0
+    chance, accepted, lane = seeded(seed), 0, (LANE, SECOND_LANE)[seed % 2]
     while not done.is_set():
         slots = chance.randint(1, 6)
-        runs = await store.claim(slots, after=chance.choice(["", TENANT]))
+        runs = await store.claim(slots, lanes=[lane], after=chance.choice(["", TENANT]))
         assert len(runs) <= slots
         for run in runs:
             await asyncio.sleep(0)
@@ -185,16 +208,14 @@ async def _nothing_left(store: Store) -> bool:
 
 
 async def _most_running(connection: Connection, done: asyncio.Event) -> tuple[int, int]:
-    """The most jobs that one snapshot showed RUNNING, of a tenant and of the lane."""
+    """The most jobs that one snapshot showed RUNNING, of a tenant and of a lane."""
     per_tenant = per_lane = 0
 
     async def look() -> bool:
         nonlocal per_tenant, per_lane
-        rows = await connection.fetch(
-            "SELECT count(*) AS n FROM hourglass.jobs WHERE state = 'RUNNING' GROUP BY tenant_id"
-        )
-        per_tenant = max([per_tenant, *(row["n"] for row in rows)])
-        per_lane = max(per_lane, sum(row["n"] for row in rows))
+        rows = await connection.fetch("SELECT tenant_id, lane FROM hourglass.jobs WHERE state = 'RUNNING'")
+        per_tenant = max([per_tenant, *Counter(row["tenant_id"] for row in rows).values()])
+        per_lane = max([per_lane, *Counter(row["lane"] for row in rows).values()])
         return done.is_set()
 
     await eventually(look, within=50.0)

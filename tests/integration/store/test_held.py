@@ -115,8 +115,28 @@ async def test_a_run_writes_no_events_while_its_job_is_held(store: Store) -> Non
     await store.tenant()
     run = await store.held()
     before = await store.reader.position(TENANT, run.job_id, budget=time_enough())
-    assert [Verdict.HELD] == await store.runs.append([deltas_of(run, "late")], budget=time_enough())
+    late = deltas_of(run, "late", first_event=50)
+    assert [Verdict.HELD] == await store.runs.append([late], budget=time_enough())
     assert before == await store.reader.position(TENANT, run.job_id, budget=time_enough())
+    events = await store.reader.events(TENANT, run.job_id, after=START, limit=100, budget=time_enough())
+    assert before.last_sequence == events[-1].sequence
+
+
+async def test_a_held_job_lets_in_no_run_but_the_one_that_caused_it(store: Store) -> None:
+    await store.tenant()
+    zombie = await store.running(lease=OVER)
+    await store.reaper.reap(budget=time_enough())
+    latest = await store.claim_one()
+    await store.start(latest)
+    await store.runs.requeue([hold_of(latest)], budget=time_enough())
+    assert [Verdict.LEASE_LOST] == await store.runs.append([deltas_of(zombie, "x")], budget=time_enough())
+    renewed = await store.runs.renew([token_of(zombie)], lease=LEASE, budget=time_enough())
+    assert [Verdict.LEASE_LOST] == renewed
+    for endings in (
+        await store.runs.finish([acceptance_of(zombie)], budget=time_enough()),
+        await store.runs.requeue([return_of(zombie)], budget=time_enough()),
+    ):
+        assert [Verdict.LEASE_LOST] == [ended.verdict for ended in endings]
 
 
 async def test_a_late_failure_ends_the_job(store: Store) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, note, settings
+from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -223,6 +223,8 @@ def examine(server: TestServer, *, examples: int, steps: int, derandomize: bool)
             deadline=None,
             database=None,
             print_blob=True,
+            # Shown as it was found: shrinking would replay it hundreds of times, each over a new database.
+            phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -135,6 +135,15 @@ async def count(database: TestDatabase, table: str) -> int:
     return number
 
 
+async def rows(database: TestDatabase, query: str, *arguments: object) -> Sequence[Mapping[str, Any]]:
+    """What a query finds, as the owner sees it."""
+    connection = await asyncpg.connect(database.owner)
+    try:
+        return [dict(row) for row in await connection.fetch(query, *arguments)]
+    finally:
+        await connection.close()
+
+
 async def execute(database: TestDatabase, statement: str) -> None:
     """Change the database as its owner."""
     connection = await asyncpg.connect(database.owner)

@@ -25,6 +25,7 @@ class WorkerDouble(worker_grpc.WorkerServiceServicer):
     streams: list["Stream"] = field(default_factory=list)
     given: dict[str, list[Event | object]] = field(default_factory=dict)
     refused: int = 0
+    looks: int = 0
 
     async def StreamProgress(  # noqa: N802
         self, request: worker_pb.StreamProgressRequest, context: Any
@@ -48,6 +49,7 @@ class WorkerDouble(worker_grpc.WorkerServiceServicer):
         raise NotImplementedError
 
     async def GetWorkerStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.looks += 1
         return worker_pb.GetWorkerStatusResponse(slot_count=4, free_slot_count=3)
 
     async def Drain(self, request: Any, context: Any) -> Any:  # noqa: N802

@@ -74,7 +74,14 @@ async def prepare(
 
 
 async def _start(data_directory: Path, *, budget: Budget) -> RunningPostgres:
-    return await asyncio.to_thread(postgres.start, data_directory, budget=budget)
+    """A thread cannot be cancelled: a server that it has started after all is stopped again."""
+    starting = asyncio.ensure_future(asyncio.to_thread(postgres.start, data_directory, budget=budget))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(PostgresError):
+            await _stop(await starting, budget=Budget.for_work(postgres.STOP_LIMIT))
+        raise
 
 
 async def _stop(server: RunningPostgres, *, budget: Budget) -> None:

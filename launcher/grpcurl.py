@@ -11,6 +11,7 @@ from launcher.components import REAL_MODEL
 SERVICE: Final = "hourglass.jobs.v1.JobService"
 PROMPT: Final = "Why is the sky blue?"
 MAX_TOKENS: Final = 48
+MAX_SHORT_TOKENS: Final = 8
 _PICK_JOB_ID: Final = """sed -nE 's/.*"job(_id|Id)": "(.*)".*/\\2/p'"""  # grpcurl's versions differ
 
 
@@ -29,6 +30,7 @@ def grpcurl_lines(program: str, address: str, *, key: str) -> Sequence[Line]:
     price = {"models": [REAL_MODEL, "simulated-fast"], "messages": messages}
     spec = {"model": REAL_MODEL, "messages": messages, "max_output_token_count": MAX_TOKENS}
     create = _data({"idempotency_key": key, "spec": spec})
+    short = _data({"model": REAL_MODEL, "messages": messages, "max_output_token_count": MAX_SHORT_TOKENS})
     job = '-d "{\\"job_id\\": \\"$JOB\\"}"'
     read = '-d "{\\"job_id\\": \\"$JOB\\", \\"include_attempts\\": true, \\"include_content\\": true}"'
     return (
@@ -45,6 +47,10 @@ def grpcurl_lines(program: str, address: str, *, key: str) -> Sequence[Line]:
         ),
         Line(purpose="watch it, from its first event", command=f"{call} {job} {address} {SERVICE}/WatchJob"),
         Line(purpose="read it: result, attempts, money", command=f"{call} {read} {address} {SERVICE}/GetJob"),
+        Line(
+            purpose="a short answer that nobody keeps: no job, one deadline over all hops",
+            command=f"{call} -v -max-time 10 {short} {address} {SERVICE}/Generate",
+        ),
     )
 
 

@@ -6,6 +6,7 @@ async with ChaosProxy.to_tcp("127.0.0.1", 50051) as proxy:
     proxy.flow()        # everything moves again
     proxy.sever()       # every open connection is reset
     proxy.black_hole = True   # new connections are accepted and never answered
+    proxy.refuse()            # nobody listens any more: new connections are refused
     proxy.delay = 0.05        # seconds before each piece of an answer
     proxy.piece = 1           # answers in pieces of so many bytes: with a delay, a drip
     proxy.when(b"COMMIT", proxy.withhold)   # once, as soon as a request holds these bytes, before it passes
@@ -32,6 +33,7 @@ class ChaosProxy:
         self.port = 0
         self.accepted = 0
         self._connect = connect
+        self._server: asyncio.Server | None = None
         self._requests_flow = asyncio.Event()
         self._answers_flow = asyncio.Event()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -57,6 +59,11 @@ class ChaosProxy:
     def flow(self) -> None:
         self._requests_flow.set()
         self._answers_flow.set()
+
+    def refuse(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.sever()
 
     def sever(self) -> None:
         for writer in tuple(self._writers):
@@ -145,6 +152,7 @@ class ChaosProxy:
 @asynccontextmanager
 async def _running(proxy: ChaosProxy) -> AsyncIterator[ChaosProxy]:
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy._server = server
     proxy.port = server.sockets[0].getsockname()[1]
     try:
         yield proxy

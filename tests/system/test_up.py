@@ -81,7 +81,7 @@ async def test_the_stack_starts_by_one_command_and_its_lines_can_be_pasted(datab
     async with up(DATABASE_URL=database.owner) as running:
         await eventually(lambda: "Ctrl-C" in running.printed or running.process.returncode, within=60.0)
         assert "Ctrl-C" in running.printed, running.printed
-        listed, described, quoted, created, again, watched, read = running.commands
+        listed, described, quoted, created, again, watched, read, generated = running.commands
 
         assert "hourglass.jobs.v1.JobService" in await shell(listed)
         assert "rpc CreateJob ( .hourglass.jobs.v1.CreateJobRequest )" in await shell(described)
@@ -94,6 +94,9 @@ async def test_the_stack_starts_by_one_command_and_its_lines_can_be_pasted(datab
         events = await shell(again, watched)
         assert '"terminal": true' in events
         job = json.loads(await shell(again, read))["job"]
+        short = await shell(generated)
+        assert '"finishReason": "FINISH_REASON_LENGTH"' in short.replace("finish_reason", "finishReason")
+        assert re.search(r"^budget-ledger: .*worker/Generate .* ok", short, flags=re.MULTILINE), short
     assert job["state"] == "JOB_STATE_SUCCEEDED"
     assert job["result"]["provider_model"] == "smollm2-135m"
     assert running.process.returncode == 0
@@ -126,5 +129,8 @@ def test_the_readme_shows_the_very_lines_that_are_printed() -> None:
     lines: list[Line] = list(grpcurl_lines(GRPCURL, "127.0.0.1:50051", key="first-1"))
     assert [] == [line.command for line in lines if line.command not in readme]
     assert Path(PROJECT / GRPCURL).exists()
-    (ledger,) = re.findall("^budget-ledger: (.*)$", readme, flags=re.MULTILINE)
-    assert ["postgres", "pricing", "postgres"] == [s.dependency for s in parse_text(ledger).spends]
+    ledgers = re.findall("^budget-ledger: (.*)$", readme, flags=re.MULTILINE)
+    assert [
+        ["postgres", "pricing", "postgres"],
+        ["pricing", "worker", "postgres", "worker", "postgres"],
+    ] == [[spend.dependency for spend in parse_text(ledger).spends] for ledger in ledgers]

@@ -12,6 +12,7 @@ import pytest
 
 from launcher import postgres_binaries
 from launcher.postgres_binaries import Binaries
+from tests import stepped_clock
 from tests.postgres import TestDatabase, TestServer, server
 
 EMBEDDED = "embedded"
@@ -32,9 +33,10 @@ def pytest_configure() -> None:
         raise pytest.UsageError(f"HOURGLASS_TEST_POSTGRES=system: there is no PostgreSQL {SYSTEM_MAJOR} here")
 
 
-def pytest_report_header() -> str:
-    """Say on which servers the run stands."""
-    return f"postgres: {'; '.join(_describe(edition) for edition in (EMBEDDED, SYSTEM))}"
+def pytest_report_header() -> list[str]:
+    """Say on which servers the run stands, and what steps its clocks."""
+    servers = "; ".join(_describe(edition) for edition in (EMBEDDED, SYSTEM))
+    return [f"postgres: {servers}", stepped_clock.describe()]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -55,7 +55,8 @@ class JobCancellation:
 
 
 async def _require_finished(transaction: Transaction, tenant: TenantId, job_id: JobId) -> None:
-    if await transaction.fetchrow(statement("find_finished_job"), tenant, job_id) is None:
+    """Ended when its row was looked for; where it stands by now is another matter, as long as it exists."""
+    if await transaction.fetchrow(statement("read_position"), tenant, job_id) is None:
         raise JobNotFound(job_id)
 
 

@@ -33,6 +33,54 @@ class JobNotFound(StoreError):
         super().__init__(f"There is no job {job_id}.", metadata={"job_id": str(job_id)})
 
 
+class WrongJobState(StoreError):
+    """The job is in another state than the decision is about."""
+
+    def __init__(self, job_id: UUID, state: str) -> None:
+        said = (self.__doc__ or "").splitlines()[0]
+        super().__init__(
+            f"{said} This one is {state}.",
+            subject=f"job:{job_id}",
+            metadata={"job_id": str(job_id), "state": state},
+        )
+
+
+class JobNotFailed(WrongJobState):
+    """Only a FAILED job can be retried."""
+
+    reason = "JOB_NOT_FAILED"
+
+
+class JobNotHeld(WrongJobState):
+    """Only a HELD job can be resolved."""
+
+    reason = "JOB_NOT_HELD"
+
+
+class JobNotTerminal(WrongJobState):
+    """Only the content of a job that has ended can be erased."""
+
+    reason = "JOB_NOT_TERMINAL"
+
+
+class ContentGone(StoreError):
+    """What the job asks is not kept any more, so nothing can be sent again."""
+
+    reason = "CONTENT_GONE"
+
+    def __init__(self, job_id: UUID) -> None:
+        super().__init__(subject=f"job:{job_id}", metadata={"job_id": str(job_id)})
+
+
+class CostLimitReached(StoreError):
+    """Another attempt could cost more than the job's provider_cost_limit leaves."""
+
+    reason = "PROVIDER_COST_LIMIT"
+
+    def __init__(self, job_id: UUID) -> None:
+        super().__init__(subject=f"job:{job_id}", metadata={"job_id": str(job_id)})
+
+
 class TenantNotFound(StoreError):
     """There is no such tenant."""
 

@@ -223,6 +223,12 @@ REASONS: Final = _table(
         action="Create a new job with the payload.",
     ),
     Reason(
+        name="PROVIDER_COST_LIMIT",
+        code=StatusCode.FAILED_PRECONDITION,
+        meaning="Another attempt of the job could cost more than its provider_cost_limit leaves.",
+        action="Create a new job, with a higher provider_cost_limit.",
+    ),
+    Reason(
         name="CURSOR_OUT_OF_RANGE",
         code=StatusCode.OUT_OF_RANGE,
         meaning="The cursor is beyond the job's events, or before the oldest that is kept.",

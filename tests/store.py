@@ -21,6 +21,7 @@ from jobs_store.events import EventKind, NewEvent, attempt_ended, result_accepte
 from jobs_store.idempotency import HASH_VERSION, key_digest, request_digest
 from jobs_store.identifiers import JobId, TenantId, new_job_id
 from jobs_store.new_job import Key, NewJob, Origin, Price
+from jobs_store.operator_decisions import Decision, OperatorDecisions
 from jobs_store.quotes import QuoteStore
 from jobs_store.rate_card import RateCard, RateTier, Usage
 from jobs_store.reading import JobReader
@@ -129,6 +130,7 @@ class Store:
     quotes: QuoteStore
     reader: JobReader
     cancellation: JobCancellation
+    decisions: OperatorDecisions
     runs: RunStore
     reaper: Reaper
 
@@ -194,6 +196,21 @@ class Store:
         await self.runs.requeue([hold_of(claimed)], budget=time_enough())
         return claimed
 
+    async def failed(self, **changed: Any) -> Claimed:
+        """A job that failed for good."""
+        claimed = await self.running(**changed)
+        await self.runs.finish([failure_of(claimed)], budget=time_enough())
+        return claimed
+
+    async def succeeded(self, **changed: Any) -> Claimed:
+        """A job whose answer, streamed in two deltas, was accepted."""
+        claimed = await self.running(**changed)
+        await self.runs.append([deltas_of(claimed, "Hel", "lo.")], budget=time_enough())
+        acceptance = acceptance_of(claimed)
+        fence = replace(acceptance.fence, first_event=FIRST_FREE_EVENT + 3)
+        await self.runs.finish([replace(acceptance, fence=fence)], budget=time_enough())
+        return claimed
+
 
 @asynccontextmanager
 async def open_store(database: TestDatabase, *, pool: int = POOL) -> AsyncIterator[Store]:
@@ -212,6 +229,7 @@ async def open_store(database: TestDatabase, *, pool: int = POOL) -> AsyncIterat
             quotes=QuoteStore(request, policy_of),
             reader=JobReader(request, policy_of),
             cancellation=JobCancellation(request, policy_of),
+            decisions=OperatorDecisions(request, policy_of),
             runs=RunStore(worker, policy_of),
             reaper=Reaper(
                 worker,
@@ -225,6 +243,17 @@ async def open_store(database: TestDatabase, *, pool: int = POOL) -> AsyncIterat
         yield store
     finally:
         await asyncio.gather(request.close(time_enough()), worker.close(time_enough()))
+
+
+def decision_about(job_id: JobId, *, tenant: TenantId = TENANT, request_id: str = "") -> Decision:
+    """What an operator decides about a job; a decision of its own unless a request_id is given."""
+    return Decision(
+        tenant=tenant,
+        job_id=job_id,
+        request_id=request_id or str(uuid4()),
+        actor="ops",
+        reason="it was a bad day",
+    )
 
 
 def start_of(run: Claimed) -> Start:

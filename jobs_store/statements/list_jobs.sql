@@ -15,7 +15,7 @@ WITH page AS MATERIALIZED (
      WHERE j.tenant_id = $1 AND j.id < $2 AND ($3::text[] IS NULL OR j.state = ANY ($3))
      ORDER BY j.id DESC LIMIT $7)
     UNION ALL
-    (SELECT d.tenant_id, d.id, d.state, d.state_cause, d.epoch, d.end_time, d.end_time, d.ready_time, d.counted_attempts,
+    (SELECT d.tenant_id, d.id, d.state, d.state_cause, d.epoch, greatest(d.end_time, d.erase_time), d.end_time, d.ready_time, d.counted_attempts,
             d.cancel_request_time, d.erase_time
      FROM hourglass.finished_jobs d
      CROSS JOIN LATERAL (

@@ -6,7 +6,7 @@ SELECT f.tenant_id, f.id, f.principal, f.model, f.provider, f.lane, f.create_tim
        f.max_charge, f.provider_cost_limit,
        coalesce(j.state, d.state) AS state, coalesce(j.state_cause, d.state_cause) AS state_cause,
        coalesce(j.epoch, d.epoch) AS epoch, coalesce(j.priority, d.priority) AS priority,
-       coalesce(j.update_time, d.end_time) AS update_time, d.end_time, coalesce(j.ready_time, d.ready_time) AS ready_time,
+       coalesce(j.update_time, greatest(d.end_time, d.erase_time)) AS update_time, d.end_time, coalesce(j.ready_time, d.ready_time) AS ready_time,
        coalesce(j.counted_attempts, d.counted_attempts) AS counted_attempts,
        coalesce(j.cancel_request_time, d.cancel_request_time) AS cancel_request_time, d.erase_time,
        j.attempt_number AS running_number, j.worker_id, j.worker_address, j.claim_time, j.send_time,

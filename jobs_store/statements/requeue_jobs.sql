@@ -1,7 +1,8 @@
 -- Ends attempts whose job goes on: back to the queue, or HELD until somebody decides. Fenced by the token; a HELD row
 -- keeps it. Refused once a cancel is in the row. What an ender without a token of its own decided on old facts is checked
 -- again under the lock (due). A run whose job was put on HOLD meanwhile may still say what came of its attempt: the job
--- passes through RUNNING then, and an outcome that is still unknown changes nothing. Money stays reserved.
+-- passes through RUNNING then, and an outcome that is still unknown changes nothing. Money stays reserved. The queue time
+-- goes on, unless an operator has decided: what a job waited for that is not what its queue timeout is about.
 -- Locks, each in order: jobs, attempts, lanes, tenant limits. What a wait for a job's lock may have changed is read from
 -- the locked row, never from other tables: the statement's snapshot is older than the lock.
 WITH input AS MATERIALIZED (
@@ -53,6 +54,9 @@ WITH input AS MATERIALIZED (
     UPDATE hourglass.jobs j
     SET state = e.state, state_cause = e.state_cause, epoch = e.epoch, last_sequence = e.end_sequence, update_time = e.now,
         ready_time = CASE WHEN e.state = 'QUEUED' THEN e.now + make_interval(secs => e.delay) ELSE j.ready_time END,
+        queue_start_time = CASE WHEN e.state_cause = 'RESOLVED_RETRY' THEN e.now ELSE j.queue_start_time END,
+        queue_deadline = CASE WHEN e.state_cause = 'RESOLVED_RETRY' THEN e.now + (j.queue_deadline - j.queue_start_time)
+                              ELSE j.queue_deadline END,
         hold_until = CASE WHEN e.state = 'HELD' THEN e.now + make_interval(secs => e.delay) END,
         run_token = CASE WHEN e.state = 'HELD' THEN j.run_token END,
         worker_id = NULL, worker_address = NULL, claim_time = NULL, send_time = NULL, lease_until = NULL,

@@ -49,11 +49,24 @@ INVARIANTS: Final[Mapping[str, str]] = {
             ON r.tenant_id = o.tenant_id AND r.job_id = o.subject_id AND r.number = o.reservation_number
         WHERE r.captured IS DISTINCT FROM r.amount
     """,
-    "only what succeeded has a result, and all that succeeded has one": """
+    "only what succeeded has a result, and all that succeeded has one until it is erased": """
         SELECT id FROM hourglass.job_results
-        FULL JOIN (SELECT tenant_id, id, state FROM hourglass.finished_jobs WHERE state = 'SUCCEEDED') d
-            USING (tenant_id, id)
-        WHERE d.state IS NULL OR text IS NULL
+        FULL JOIN (SELECT tenant_id, id, state, erase_time FROM hourglass.finished_jobs
+                   WHERE state = 'SUCCEEDED') d USING (tenant_id, id)
+        WHERE d.state IS NULL OR (text IS NULL) <> (d.erase_time IS NOT NULL)
+    """,
+    "what was erased has no payload, no result and no deltas": """
+        SELECT d.id FROM hourglass.finished_jobs d
+        WHERE d.erase_time IS NOT NULL
+          AND (EXISTS (SELECT FROM hourglass.job_payloads p WHERE (p.tenant_id, p.id) = (d.tenant_id, d.id))
+               OR EXISTS (SELECT FROM hourglass.job_results r WHERE (r.tenant_id, r.id) = (d.tenant_id, d.id))
+               OR EXISTS (SELECT FROM hourglass.job_events e
+                          WHERE (e.tenant_id, e.job_id) = (d.tenant_id, d.id) AND e.kind = 'TOKEN_DELTA'))
+    """,
+    "every job that may run has its payload": """
+        SELECT id FROM hourglass.jobs j
+        WHERE NOT EXISTS (SELECT FROM hourglass.job_payloads p
+                          WHERE (p.tenant_id, p.id) = (j.tenant_id, j.id))
     """,
     "a tenant's counters are the numbers of its rows": """
         SELECT l.tenant_id FROM hourglass.tenant_limits l
@@ -82,12 +95,16 @@ INVARIANTS: Final[Mapping[str, str]] = {
               <> coalesce(j.attempt_number, d.attempt_number)
            OR a.last > coalesce(j.attempt_number, d.attempt_number) OR a.tokens <> a.ended
     """,
-    "attempts that count are counted": """
+    "attempts that count are counted, since the last retry by an operator": """
         SELECT f.id FROM hourglass.job_facts f
         LEFT JOIN hourglass.jobs j USING (tenant_id, id)
         LEFT JOIN hourglass.finished_jobs d USING (tenant_id, id)
         LEFT JOIN (SELECT tenant_id, job_id AS id, count(*) FILTER (WHERE counted) AS counted
-                   FROM hourglass.attempts GROUP BY tenant_id, job_id) a USING (tenant_id, id)
+                   FROM hourglass.attempts a
+                   WHERE claim_time > coalesce((SELECT max(e.event_time) FROM hourglass.job_events e
+                                                WHERE (e.tenant_id, e.job_id) = (a.tenant_id, a.job_id)
+                                                  AND e.attributes ->> 'cause' = 'RETRIED'), '-infinity')
+                   GROUP BY tenant_id, job_id) a USING (tenant_id, id)
         WHERE coalesce(a.counted, 0) <> coalesce(j.counted_attempts, d.counted_attempts)
     """,
     "the last event is the one that the row names, and its epoch is the row's": """
@@ -99,17 +116,27 @@ INVARIANTS: Final[Mapping[str, str]] = {
         WHERE e.last <> coalesce(j.last_sequence, d.last_sequence)
            OR e.last >> 32 <> coalesce(j.epoch, d.epoch)
     """,
-    "events have no gap inside an epoch, and every epoch begins by naming what is durable before it": """
+    "events have no gap inside an epoch, but where deltas were erased": """
         SELECT job_id FROM (
-            SELECT job_id, sequence, attributes,
+            SELECT tenant_id, job_id, sequence,
                    lag(sequence) OVER (PARTITION BY tenant_id, job_id ORDER BY sequence) AS before
             FROM hourglass.job_events
         ) e
-        WHERE CASE WHEN before >> 32 = sequence >> 32
-                   THEN sequence <> before + 1 OR attributes ? 'last_durable_sequence'
-                   ELSE sequence & 4294967295 <> 1
-                        OR (attributes ->> 'last_durable_sequence')::bigint
-                           IS DISTINCT FROM coalesce(before, 0) END
+        LEFT JOIN hourglass.finished_jobs d ON (d.tenant_id, d.id) = (e.tenant_id, e.job_id)
+        WHERE d.erase_time IS NULL
+          AND sequence <> CASE WHEN before >> 32 = sequence >> 32 THEN before + 1
+                               ELSE ((sequence >> 32) << 32) + 1 END
+    """,
+    "every epoch, and nothing else, begins by naming what is durable before it": """
+        SELECT job_id FROM (
+            SELECT tenant_id, job_id, sequence, (attributes ->> 'last_durable_sequence')::bigint AS named,
+                   lag(sequence) OVER (PARTITION BY tenant_id, job_id ORDER BY sequence) AS before
+            FROM hourglass.job_events
+        ) e
+        LEFT JOIN hourglass.finished_jobs d ON (d.tenant_id, d.id) = (e.tenant_id, e.job_id)
+        WHERE CASE WHEN sequence & 4294967295 <> 1 THEN named IS NOT NULL
+                   WHEN d.erase_time IS NULL THEN named IS DISTINCT FROM coalesce(before, 0)
+                   ELSE named IS NULL OR named < coalesce(before, 0) END
     """,
 }
 

@@ -109,6 +109,7 @@ class Answered:
     took: float
     code: str
     reason: str
+    went_well: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """`python -m bench.budget.front SIDE ...`: the service that is measured, in a process of its own.
 
-SIDE is `naive`, `naive-log`, `budget` (nothing of servicekit), `served` (servicekit's whole request path) or
+SIDE is `naive`, `naive-observed`, `budget` (nothing of servicekit), `served` (servicekit's whole request path) or
 `admitted` (the same with admission control).
 """
 
@@ -9,7 +9,6 @@ import asyncio
 import cProfile
 import gc
 import io
-import logging
 import pstats
 import resource
 import sys
@@ -112,9 +111,10 @@ async def naive(stack: AsyncExitStack, asked: argparse.Namespace) -> tuple[Front
     pricing = await _pricing(stack, asked.pricing)
     pool = asyncpg.create_pool(asked.dsn, min_size=POOL_SIZE, max_size=POOL_SIZE, reset=_nothing)
     await stack.enter_async_context(pool)
-    kind = handlers.LoggingNaiveHandler if asked.side == "naive-log" else handlers.NaiveHandler
-    if asked.side == "naive-log":
-        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    kind = handlers.NaiveHandler
+    if asked.side == "naive-observed":
+        kind = handlers.ObservedNaiveHandler
+        _observe()
     target = await stack.enter_async_context(plain_server(kind(pricing, pool)))
     return Front(None, Terms()), target
 
@@ -132,10 +132,14 @@ async def budgeted(stack: AsyncExitStack, asked: argparse.Namespace) -> tuple[Fr
     if asked.side == "budget":
         server = plain_server(handlers.BudgetHandler(quotes))
     else:
-        configure_logs("bench", log_format="json", stream=sys.stderr)
-        start_telemetry("bench", "0", TelemetrySettings.load())
+        _observe()
         server = our_server(handlers.ServedHandler(quotes), terms)
     return Front(database, terms), await stack.enter_async_context(server)
+
+
+def _observe() -> None:
+    configure_logs("bench", log_format="json", stream=sys.stderr)
+    start_telemetry("bench", "0", TelemetrySettings.load())
 
 
 async def _pricing(stack: AsyncExitStack, target: str) -> pb_grpc.PricingServiceStub:
@@ -161,7 +165,7 @@ async def main(asked: argparse.Namespace) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("side", choices=["naive", "naive-log", "budget", "served", "admitted"])
+    parser.add_argument("side", choices=["naive", "naive-observed", "budget", "served", "admitted"])
     parser.add_argument("--pricing", required=True)
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--provider", default="")

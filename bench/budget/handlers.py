@@ -3,13 +3,13 @@
 The work, the trips to Postgres (one, autocommit, no reset of the connection) and the messages are the same.
 """
 
-import json
-import logging
 import time
 from typing import Any, Final
 
 import asyncpg
 import grpc.aio
+import structlog
+from opentelemetry import trace
 from typing_extensions import override
 
 from bench.budget.limits import FIXED_TIMEOUT, INSERT, PRICING
@@ -22,12 +22,14 @@ from budget.grpc_client import call
 from budget.postgres import Database
 from hourglass.pricing.v1 import pricing_service_pb2 as pb
 from hourglass.pricing.v1 import pricing_service_pb2_grpc as pb_grpc
-from servicekit.call import call_of
+from servicekit.call import call_of, text_metadata
+from servicekit.spans import server_span
 
 Context = grpc.aio.ServicerContext[pb.GetPriceRequest, pb.GetPriceResponse]
 
 INSERT_QUOTE: Final = "INSERT INTO bench_quotes (model, price_version) VALUES ($1, $2) RETURNING id"
-_log = logging.getLogger("bench.requests")
+_log: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger("bench.requests")
+_tracer = trace.get_tracer("bench")
 
 
 class NaiveHandler(pb_grpc.PricingServiceServicer):
@@ -52,18 +54,22 @@ class NaiveHandler(pb_grpc.PricingServiceServicer):
         return price
 
 
-class LoggingNaiveHandler(NaiveHandler):
-    """The same with one log line a request, in JSON."""
+class ObservedNaiveHandler(NaiveHandler):
+    """The same with what servicekit does beside budgets: a span and a structured log line a request."""
 
     @override
     async def GetPrice(self, request: pb.GetPriceRequest, context: Context) -> pb.GetPriceResponse:
         started, code = time.monotonic(), grpc.StatusCode.UNAVAILABLE
-        try:
-            price = await super().GetPrice(request, context)
-            code = grpc.StatusCode.OK
-        finally:
-            took = round(time.monotonic() - started, 6)
-            _log.info(json.dumps({"method": "GetPrice", "code": code.name, "duration": took}))
+        metadata = text_metadata(context.invocation_metadata())
+        with server_span(_tracer, "GetPrice", metadata, context.peer()) as span:
+            try:
+                price = await super().GetPrice(request, context)
+                code = grpc.StatusCode.OK
+            finally:
+                took = round(time.monotonic() - started, 6)
+                _log.info("request", method="GetPrice", code=code.name, duration=took)
+                span.set_attribute("rpc.response.status_code", code.name)
+                span.end()
         return price
 
 

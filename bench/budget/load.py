@@ -11,11 +11,13 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from bench.budget.children import answer_parent
+from budget.ledger import Outcome, parse_text
 from hourglass.pricing.v1.pricing_service_pb2 import GetPriceRequest
 from hourglass.pricing.v1.pricing_service_pb2_grpc import PricingServiceStub
 
-Record = tuple[str, float, str, str]
-"""(model, seconds, code, reason): the reason is ErrorInfo's, or OWN_TEXT when a server only wrote a text."""
+Record = tuple[str, float, str, str, float]
+"""(model, seconds, code, reason, seconds of them that went well): the reason is ErrorInfo's, or OWN_TEXT when a
+server only wrote a text; what went well is what the ledger in the trailers says of its ok spends."""
 
 OWN_TEXT: Final = "OWN_TEXT"
 _CORE_TEXT: Final = "Deadline Exceeded"
@@ -34,12 +36,12 @@ class Callers:
         """One call, recorded."""
         request = GetPriceRequest(model=model, input_token_bound=1, max_output_token_count=1)
         started = time.monotonic()
-        code, reason = "OK", ""
+        code, reason, well = "OK", "", 0.0
         try:
             await self._stub.GetPrice(request, timeout=self._timeout)
         except grpc.aio.AioRpcError as error:
-            code, reason = error.code().name, _reason_of(error)
-        self.records.append((model, time.monotonic() - started, code, reason))
+            code, reason, well = error.code().name, _reason_of(error), _went_well(error)
+        self.records.append((model, time.monotonic() - started, code, reason, well))
 
     async def closed(self, models: Sequence[str], seconds: float) -> None:
         """One caller for each model named, each calling again as soon as it was answered."""
@@ -95,6 +97,13 @@ def _reason_of(error: grpc.aio.AioRpcError) -> str:
                     return info.reason
     details = error.details() or ""
     return "" if details == _CORE_TEXT else f"{OWN_TEXT}: {details}"[:100]
+
+
+def _went_well(error: grpc.aio.AioRpcError) -> float:
+    for key, value in error.trailing_metadata() or ():
+        if key == "budget-ledger" and isinstance(value, str):
+            return sum(spend.took for spend in parse_text(value).spends if spend.outcome is Outcome.OK)
+    return 0.0
 
 
 class Load:

@@ -1,0 +1,119 @@
+"""A dependency of fixed capacity, asked for up to three times as much: how many answers still come in time?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench.budget.environment import Environment, Side
+from bench.budget.figures import Figure, middle, percentile
+from bench.budget.models import SLOTTED
+from bench.budget.plot import svg
+from bench.budget.pricing_double import SERVICE_TIME, SLOTS
+
+CAPACITY: Final = SLOTS / SERVICE_TIME
+LOADS: Final = (0.5, 0.9, 1.2, 1.6, 2.0, 3.0)
+OVERLOAD: Final = 2.0
+SECONDS: Final = 1.5
+SETTLE: Final = 1.0
+SIDES: Final = ("admitted", "served", "naive")
+NAMES: Final = {"admitted": "admission on", "served": "budgets, admission off", "naive": "by hand"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One side under one load. `good`: OK answers a second; `busy`: processors that the service used."""
+
+    good: float
+    slowest: float
+    busy: float
+
+
+Curves = Mapping[tuple[str, float], Point]
+
+
+async def measure(environment: Environment) -> list[Figure]:
+    """Goodput at OVERLOAD beside the peak of the same side's curve."""
+    sides = {name: await environment.side(name) for name in SIDES}
+    rounds = await environment.quiet.rounds(lambda: _curves(environment, sides))
+    shares = {name: [_share(curves, name) for curves in rounds] for name in SIDES}
+    peaks = [_peak_load(curves, "admitted") for curves in rounds]
+    busy = [curves["admitted", load].busy for curves, load in zip(rounds, peaks, strict=True)]
+    curves = _middle(rounds)
+    return [
+        Figure(
+            name=f"goodput at {OVERLOAD:g}x overload, share of the peak",
+            unit="x",
+            ours=middle(shares["admitted"]),
+            other=middle(shares["naive"]),
+            target=0.85,
+            samples=shares["admitted"],
+            notes={
+                "admission_off": middle(shares["served"]),
+                "curves": [
+                    {"side": NAMES[side], "load": load, "good": point.good, "p99_ms": point.slowest}
+                    for (side, load), point in curves.items()
+                ],
+            },
+        ),
+        Figure(
+            name="processors used by the service at the peak",
+            unit="",
+            ours=middle(busy),
+            target=0.5,
+            at_least=False,
+            samples=busy,
+        ),
+    ]
+
+
+def plot(figure: Figure) -> str:
+    """The curves of `measure`'s first figure, as SVG."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for point in figure.notes["curves"]:
+        lines.setdefault(point["side"], []).append((point["load"] * CAPACITY, point["good"]))
+    offered = [load * CAPACITY for load in LOADS]
+    lines["capacity of pricing"] = [(offered[0], CAPACITY), (offered[-1], CAPACITY)]
+    return svg(
+        "Answers in time, of a dependency with 8 slots x 20 ms, budgets of 300 ms",
+        "calls offered a second",
+        "OK a second",
+        lines,
+    )
+
+
+async def _curves(environment: Environment, sides: Mapping[str, Side]) -> Curves:
+    return {
+        (name, load): await _point(environment, side, load)
+        for load in LOADS
+        for name, side in sides.items()
+    }
+
+
+async def _point(environment: Environment, side: Side, load: float) -> Point:
+    """Measured after the load has been there for SETTLE seconds."""
+    asked = {"model": SLOTTED, "rate": load * CAPACITY, "seed": 7}
+    await environment.load(side, "open", seconds=SETTLE, **asked)
+    before = await side.processor_seconds()
+    answers = await environment.load(side, "open", seconds=SECONDS, **asked)
+    used = await side.processor_seconds() - before
+    slowest = percentile(answers.good, 0.99) * 1000 if answers.good else 0.0
+    return Point(good=len(answers.good) / SECONDS, slowest=slowest, busy=used / answers.seconds)
+
+
+def _share(curves: Curves, side: str) -> float:
+    return curves[side, OVERLOAD].good / curves[side, _peak_load(curves, side)].good
+
+
+def _peak_load(curves: Curves, side: str) -> float:
+    return max(LOADS, key=lambda load: curves[side, load].good)
+
+
+def _middle(rounds: Sequence[Curves]) -> Curves:
+    return {
+        key: Point(
+            good=middle([curves[key].good for curves in rounds]),
+            slowest=middle([curves[key].slowest for curves in rounds]),
+            busy=middle([curves[key].busy for curves in rounds]),
+        )
+        for key in rounds[0]
+    }

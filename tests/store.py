@@ -56,7 +56,9 @@ LEASE = 30.0
 OVER = -1.0
 """A lease that is over when it begins."""
 LONG_ENOUGH = 20.0
-POOL = 8
+POOL = 3
+BUSY_POOL = 8
+"""Connections of each role: few, because every test pays for them; more where a test is about a crowd."""
 
 
 def time_enough() -> Budget:

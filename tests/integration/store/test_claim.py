@@ -163,19 +163,21 @@ CREATE TRIGGER never_above AFTER UPDATE ON hourglass.lanes
 """
 
 
-async def test_no_limit_is_ever_exceeded_by_concurrent_claimers(store: Store) -> None:
+async def test_no_limit_is_ever_exceeded_by_concurrent_claimers(busy_store: Store) -> None:
     """Half of them serve one lane, half the other, so that nothing but the tenant's own limit bounds both."""
-    tenants = [await store.tenant(tenant, max_running=LIMIT) for tenant in (TENANT, OTHER)]
-    await store.runs.register_lanes([SECOND_LANE], budget=time_enough())
-    async with superuser(store) as connection:
+    tenants = [await busy_store.tenant(tenant, max_running=LIMIT) for tenant in (TENANT, OTHER)]
+    await busy_store.runs.register_lanes([SECOND_LANE], budget=time_enough())
+    async with superuser(busy_store) as connection:
         await connection.execute(NEVER_ABOVE)
         await connection.execute("UPDATE hourglass.lanes SET max_running = $1", LANE_LIMIT)
         for tenant in tenants:
             for lane in (LANE, SECOND_LANE):
-                await asyncio.gather(*(store.create(tenant, price=price(lane=lane)) for _ in range(JOBS)))
+                await asyncio.gather(
+                    *(busy_store.create(tenant, price=price(lane=lane)) for _ in range(JOBS))
+                )
         done = asyncio.Event()
         watching = asyncio.ensure_future(_most_running(connection, done))
-        accepted = await asyncio.gather(*(_work(store, seed, done) for seed in range(CLAIMERS)))
+        accepted = await asyncio.gather(*(_work(busy_store, seed, done) for seed in range(CLAIMERS)))
         per_tenant, per_lane = await watching
     assert 4 * JOBS == sum(accepted)
     assert 0 < per_tenant <= LIMIT

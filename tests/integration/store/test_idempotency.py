@@ -13,7 +13,7 @@ from jobs_store.identifiers import TenantId
 from jobs_store.statements import statement
 from jobs_store.stored_json import dump
 from tests.integration.store.locks import superuser, until_waiting
-from tests.store import POOL, RESERVED, TENANT, Store, new_job, policy_of, time_enough
+from tests.store import BUSY_POOL, RESERVED, TENANT, Store, new_job, policy_of, time_enough
 
 pytestmark = pytest.mark.every_postgres
 
@@ -52,24 +52,26 @@ async def require_one_job(store: Store) -> None:
     assert job_id == known.job_id
 
 
-async def test_fifty_creates_with_one_key_make_one_job(store: Store) -> None:
-    await store.tenant()
-    outcomes = await create_fifty(store)
+async def test_fifty_creates_with_one_key_make_one_job(busy_store: Store) -> None:
+    await busy_store.tenant()
+    outcomes = await create_fifty(busy_store)
     assert 1 == outcomes.count(None)
     assert 49 == sum(isinstance(outcome, KeyTaken) for outcome in outcomes)
-    await require_one_job(store)
+    await require_one_job(busy_store)
 
 
-async def test_fifty_creates_make_one_job_when_the_first_one_rolls_back_while_they_wait(store: Store) -> None:
-    await store.tenant()
-    async with superuser(store) as watching, until_rolled_back(store) as transaction:
+async def test_fifty_creates_make_one_job_when_the_first_one_rolls_back_while_they_wait(
+    busy_store: Store,
+) -> None:
+    await busy_store.tenant()
+    async with superuser(busy_store) as watching, until_rolled_back(busy_store) as transaction:
         await transaction.fetchrow(statement("create_job"), dump(new_job(key=ONE).to_json()))
-        creating = asyncio.ensure_future(create_fifty(store))
-        await until_waiting(watching, count=POOL - 1)
+        creating = asyncio.ensure_future(create_fifty(busy_store))
+        await until_waiting(watching, count=BUSY_POOL - 1)
     outcomes = await creating
     assert 1 == outcomes.count(None)
     assert 49 == sum(isinstance(outcome, KeyTaken) for outcome in outcomes)
-    await require_one_job(store)
+    await require_one_job(busy_store)
 
 
 async def test_a_key_is_taken_again_when_its_lifetime_is_over(store: Store) -> None:

@@ -31,14 +31,14 @@ WRITTEN_BY_CREATE = (
 )  # fmt: skip
 
 
-async def test_funds_for_three_jobs_make_exactly_three_of_fifty_creates(store: Store) -> None:
-    await store.tenant(funds=3 * RESERVED + RESERVED / 2)
-    outcomes = await asyncio.gather(*(store.create() for _ in range(50)), return_exceptions=True)
+async def test_funds_for_three_jobs_make_exactly_three_of_fifty_creates(busy_store: Store) -> None:
+    await busy_store.tenant(funds=3 * RESERVED + RESERVED / 2)
+    outcomes = await asyncio.gather(*(busy_store.create() for _ in range(50)), return_exceptions=True)
     assert 47 == sum(isinstance(outcome, InsufficientFunds) for outcome in outcomes)
-    async with superuser(store) as connection:
+    async with superuser(busy_store) as connection:
         for table in WRITTEN_BY_CREATE:
             assert 3 == await connection.fetchval(f"SELECT count(*) FROM hourglass.{table}")
-    tenant = await store.tenants.get(TENANT, budget=time_enough())
+    tenant = await busy_store.tenants.get(TENANT, budget=time_enough())
     assert (RESERVED / 2, 3 * RESERVED, 3) == (tenant.available, tenant.reserved, tenant.queued)
 
 

@@ -18,7 +18,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)
 # No lease expires during the test; a statement that waits for a lock gives up soon and frees its row.
-PATIENT_LEASES = {"LEASE": "60", "CUT_OFF": "48", "STATEMENT_LIMIT": "1"}
+PATIENT_LEASES = {"LEASE": "60", "CUT_OFF": "48", "POLICIES": '{"postgres": {"limit": 1.0}}'}
 
 # Nothing can be sent while the test holds the advisory lock: the start step waits for it, the claim does not.
 HOLD_BACK_SENDS = """

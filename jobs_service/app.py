@@ -28,6 +28,7 @@ from jobs_service.rpc.worker_channels import WorkerChannels
 from jobs_service.rpc.worker_client import WorkerLoadClient, WorkerProgress
 from jobs_service.service.cancelling import JobCanceller
 from jobs_service.service.creation import JobCreator
+from jobs_service.service.deciding import JobDecider
 from jobs_service.service.generating import Generator
 from jobs_service.service.last_known import LastKnownPrices
 from jobs_service.service.pauses import Pace
@@ -41,6 +42,7 @@ from jobs_store.cancellation import JobCancellation
 from jobs_store.creation import JobCreation
 from jobs_store.decisions import RetryTiming
 from jobs_store.identifiers import new_job_id
+from jobs_store.operator_decisions import OperatorDecisions
 from jobs_store.quotes import QuoteStore
 from jobs_store.reading import JobReader
 from jobs_store.reaper import Reaper
@@ -143,6 +145,7 @@ class JobsApp:
             waiter=JobWaiter(reader, self._subscriptions, pace),
             watcher=self._watcher(reader, pace),
             canceller=JobCanceller(JobCancellation(database, policy_of), reader, self._notifier.notify),
+            decider=JobDecider(OperatorDecisions(database, policy_of), reader, self._notifier.notify),
             generator=self._generator(prices),
         )
 

@@ -11,6 +11,7 @@ from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from hourglass.jobs.v1 import jobs_service_pb2_grpc as pb_grpc
 from jobs_service.domain.limits import Limits
 from jobs_service.rpc.answers import create_answer, generate_answer, quote_answer, watch_answer
+from jobs_service.rpc.read_decision import read_decision, read_resolution
 from jobs_service.rpc.read_generate import read_generate
 from jobs_service.rpc.requests import (
     read_caller,
@@ -23,6 +24,7 @@ from jobs_service.rpc.requests import (
 )
 from jobs_service.service.cancelling import JobCanceller
 from jobs_service.service.creation import JobCreator
+from jobs_service.service.deciding import JobDecider
 from jobs_service.service.generating import Generator
 from jobs_service.service.listing import list_page
 from jobs_service.service.quotes import Quoting
@@ -30,7 +32,6 @@ from jobs_service.service.waiting import JobWaiter
 from jobs_service.service.watching import JobWatcher
 from jobs_store.reading import JobReader
 from servicekit.call import call_of
-from servicekit.errors import NotImplementedYet
 from wire.enums import to_wire
 from wire.job import job_detail_message, job_message
 
@@ -47,6 +48,7 @@ class UseCases:
     waiter: JobWaiter
     watcher: JobWatcher
     canceller: JobCanceller
+    decider: JobDecider
     generator: Generator
 
 
@@ -126,17 +128,24 @@ class JobServicer(pb_grpc.JobServiceServicer):
 
     @override
     async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
-        raise NotImplementedYet("RetryJob")
+        call = call_of(context)
+        decided = await self._use.decider.retry(read_decision(request, read_caller(call)), budget=call.budget)
+        return pb.RetryJobResponse(job=job_message(decided.job), replayed=decided.replayed)
 
     @override
     async def ResolveJob(self, request: pb.ResolveJobRequest, context: Context) -> pb.ResolveJobResponse:
-        raise NotImplementedYet("ResolveJob")
+        call = call_of(context)
+        decision, resolution = read_resolution(request, read_caller(call))
+        decided = await self._use.decider.resolve(decision, resolution, budget=call.budget)
+        return pb.ResolveJobResponse(job=job_message(decided.job), replayed=decided.replayed)
 
     @override
     async def EraseJobContent(
         self, request: pb.EraseJobContentRequest, context: Context
     ) -> pb.EraseJobContentResponse:
-        raise NotImplementedYet("EraseJobContent")
+        call = call_of(context)
+        decided = await self._use.decider.erase(read_decision(request, read_caller(call)), budget=call.budget)
+        return pb.EraseJobContentResponse(job=job_message(decided.job), replayed=decided.replayed)
 
     @override
     async def Generate(  # type: ignore[override]  # grpc.aio takes coroutines that write, too

@@ -91,9 +91,14 @@ def read_create(request: pb.CreateJobRequest, limits: Limits, *, now: datetime) 
 def read_job_id(job_id: str) -> JobId:
     """Raises InvalidRequest."""
     faults = Faults()
-    checked = _uuid(job_id, "job_id", faults)
+    checked = check_job_id(job_id, faults)
     faults.raise_if_any()
-    return JobId(checked)
+    return checked
+
+
+def check_job_id(job_id: str, faults: Faults) -> JobId:
+    """The field `job_id` of a request."""
+    return JobId(_uuid(job_id, "job_id", faults))
 
 
 def read_cancel(request: pb.CancelJobRequest) -> CancelRequest:

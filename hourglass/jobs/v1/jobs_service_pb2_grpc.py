@@ -179,26 +179,31 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetryJob(self, request, context):
-        """Sends a FAILED job to the queue again, under a new reservation. Budget: 1 s
-        by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
-        `FAILED_PRECONDITION/CONTENT_GONE`, `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`.
+        """Sends a FAILED job to the queue again, under a new reservation. Attempts and
+        queue time start afresh; provider_cost_limit goes on. Budget: 1 s by default,
+        5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
+        `FAILED_PRECONDITION/CONTENT_GONE`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+        `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`, `RESOURCE_EXHAUSTED/QUEUE_FULL`,
+        `ALREADY_EXISTS/REQUEST_ID_REUSED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResolveJob(self, request, context):
-        """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Error:
-        `FAILED_PRECONDITION/JOB_NOT_HELD`.
+        """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Errors:
+        `FAILED_PRECONDITION/JOB_NOT_HELD`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+        `ALREADY_EXISTS/REQUEST_ID_REUSED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EraseJobContent(self, request, context):
-        """Erases payload, result and deltas of a terminal job; rows of money stay.
-        Budget: 1 s by default, 5 s at most. Error:
-        `FAILED_PRECONDITION/JOB_NOT_TERMINAL`.
+        """Erases payload, result and deltas of a terminal job; rows of money stay. The
+        log goes on with ContentErased, which is after its terminal event. Budget: 1 s
+        by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_TERMINAL`,
+        `ALREADY_EXISTS/REQUEST_ID_REUSED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

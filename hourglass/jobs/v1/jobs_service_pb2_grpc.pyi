@@ -80,18 +80,23 @@ class JobServiceStub:
     lock, so that the answer is what happens.
     """
     RetryJob: _grpc.UnaryUnaryMultiCallable[_jobs_service_pb2.RetryJobRequest, _jobs_service_pb2.RetryJobResponse]
-    """Sends a FAILED job to the queue again, under a new reservation. Budget: 1 s
-    by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
-    `FAILED_PRECONDITION/CONTENT_GONE`, `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`.
+    """Sends a FAILED job to the queue again, under a new reservation. Attempts and
+    queue time start afresh; provider_cost_limit goes on. Budget: 1 s by default,
+    5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
+    `FAILED_PRECONDITION/CONTENT_GONE`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+    `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`, `RESOURCE_EXHAUSTED/QUEUE_FULL`,
+    `ALREADY_EXISTS/REQUEST_ID_REUSED`.
     """
     ResolveJob: _grpc.UnaryUnaryMultiCallable[_jobs_service_pb2.ResolveJobRequest, _jobs_service_pb2.ResolveJobResponse]
-    """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Error:
-    `FAILED_PRECONDITION/JOB_NOT_HELD`.
+    """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Errors:
+    `FAILED_PRECONDITION/JOB_NOT_HELD`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+    `ALREADY_EXISTS/REQUEST_ID_REUSED`.
     """
     EraseJobContent: _grpc.UnaryUnaryMultiCallable[_jobs_service_pb2.EraseJobContentRequest, _jobs_service_pb2.EraseJobContentResponse]
-    """Erases payload, result and deltas of a terminal job; rows of money stay.
-    Budget: 1 s by default, 5 s at most. Error:
-    `FAILED_PRECONDITION/JOB_NOT_TERMINAL`.
+    """Erases payload, result and deltas of a terminal job; rows of money stay. The
+    log goes on with ContentErased, which is after its terminal event. Budget: 1 s
+    by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_TERMINAL`,
+    `ALREADY_EXISTS/REQUEST_ID_REUSED`.
     """
     Generate: _grpc.UnaryStreamMultiCallable[_jobs_service_pb2.GenerateRequest, _jobs_service_pb2.GenerateResponse]
     """Streams one short answer that nobody keeps. Budget: 10 s by default, 60 s
@@ -152,18 +157,23 @@ class JobServiceAsyncStub(JobServiceStub):
     lock, so that the answer is what happens.
     """
     RetryJob: _aio.UnaryUnaryMultiCallable[_jobs_service_pb2.RetryJobRequest, _jobs_service_pb2.RetryJobResponse]  # type: ignore[assignment]
-    """Sends a FAILED job to the queue again, under a new reservation. Budget: 1 s
-    by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
-    `FAILED_PRECONDITION/CONTENT_GONE`, `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`.
+    """Sends a FAILED job to the queue again, under a new reservation. Attempts and
+    queue time start afresh; provider_cost_limit goes on. Budget: 1 s by default,
+    5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
+    `FAILED_PRECONDITION/CONTENT_GONE`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+    `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`, `RESOURCE_EXHAUSTED/QUEUE_FULL`,
+    `ALREADY_EXISTS/REQUEST_ID_REUSED`.
     """
     ResolveJob: _aio.UnaryUnaryMultiCallable[_jobs_service_pb2.ResolveJobRequest, _jobs_service_pb2.ResolveJobResponse]  # type: ignore[assignment]
-    """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Error:
-    `FAILED_PRECONDITION/JOB_NOT_HELD`.
+    """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Errors:
+    `FAILED_PRECONDITION/JOB_NOT_HELD`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+    `ALREADY_EXISTS/REQUEST_ID_REUSED`.
     """
     EraseJobContent: _aio.UnaryUnaryMultiCallable[_jobs_service_pb2.EraseJobContentRequest, _jobs_service_pb2.EraseJobContentResponse]  # type: ignore[assignment]
-    """Erases payload, result and deltas of a terminal job; rows of money stay.
-    Budget: 1 s by default, 5 s at most. Error:
-    `FAILED_PRECONDITION/JOB_NOT_TERMINAL`.
+    """Erases payload, result and deltas of a terminal job; rows of money stay. The
+    log goes on with ContentErased, which is after its terminal event. Budget: 1 s
+    by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_TERMINAL`,
+    `ALREADY_EXISTS/REQUEST_ID_REUSED`.
     """
     Generate: _aio.UnaryStreamMultiCallable[_jobs_service_pb2.GenerateRequest, _jobs_service_pb2.GenerateResponse]  # type: ignore[assignment]
     """Streams one short answer that nobody keeps. Budget: 10 s by default, 60 s
@@ -269,9 +279,12 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_service_pb2.RetryJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_service_pb2.RetryJobResponse, _abc.Awaitable[_jobs_service_pb2.RetryJobResponse]]:
-        """Sends a FAILED job to the queue again, under a new reservation. Budget: 1 s
-        by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
-        `FAILED_PRECONDITION/CONTENT_GONE`, `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`.
+        """Sends a FAILED job to the queue again, under a new reservation. Attempts and
+        queue time start afresh; provider_cost_limit goes on. Budget: 1 s by default,
+        5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_FAILED`,
+        `FAILED_PRECONDITION/CONTENT_GONE`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+        `RESOURCE_EXHAUSTED/INSUFFICIENT_FUNDS`, `RESOURCE_EXHAUSTED/QUEUE_FULL`,
+        `ALREADY_EXISTS/REQUEST_ID_REUSED`.
         """
 
     @_abc_1.abstractmethod
@@ -280,8 +293,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_service_pb2.ResolveJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_service_pb2.ResolveJobResponse, _abc.Awaitable[_jobs_service_pb2.ResolveJobResponse]]:
-        """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Error:
-        `FAILED_PRECONDITION/JOB_NOT_HELD`.
+        """Decides about a HELD job. Budget: 1 s by default, 5 s at most. Errors:
+        `FAILED_PRECONDITION/JOB_NOT_HELD`, `FAILED_PRECONDITION/PROVIDER_COST_LIMIT`,
+        `ALREADY_EXISTS/REQUEST_ID_REUSED`.
         """
 
     @_abc_1.abstractmethod
@@ -290,9 +304,10 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_service_pb2.EraseJobContentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_service_pb2.EraseJobContentResponse, _abc.Awaitable[_jobs_service_pb2.EraseJobContentResponse]]:
-        """Erases payload, result and deltas of a terminal job; rows of money stay.
-        Budget: 1 s by default, 5 s at most. Error:
-        `FAILED_PRECONDITION/JOB_NOT_TERMINAL`.
+        """Erases payload, result and deltas of a terminal job; rows of money stay. The
+        log goes on with ContentErased, which is after its terminal event. Budget: 1 s
+        by default, 5 s at most. Errors: `FAILED_PRECONDITION/JOB_NOT_TERMINAL`,
+        `ALREADY_EXISTS/REQUEST_ID_REUSED`.
         """
 
     @_abc_1.abstractmethod

@@ -17,7 +17,7 @@ from servicekit.call import Authenticate, Call, Principal, development_principal
 from servicekit.context import STATUS_DETAILS, ServedContext, Trailers
 from servicekit.drain import Drain, Scope
 from servicekit.endings import SUCCESS, Circumstances, Verdict, caller_deadline_passed, judge
-from servicekit.errors import Draining
+from servicekit.errors import Draining, Resume
 from servicekit.methods import MethodPolicy
 from servicekit.report import Report
 from servicekit.spans import trace_context
@@ -116,6 +116,8 @@ class Request:
         if self._terms.drain.started.is_set():
             raise Draining
         if self._budget.spendable() <= 0:
+            if self._policy.resumable:
+                raise Resume
             raise BudgetTooLow(
                 remaining=self._budget.remaining(), floor=self._budget.reserve, dependency="", method=""
             )

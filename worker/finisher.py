@@ -53,7 +53,7 @@ class FinishRules:
     backoff: Backoff
     patience: float = 600.0
     step: float = 5.0
-    faults: int = 3
+    faults: int = 6
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +104,9 @@ class Finisher:
                 await self._take_breath(writing, error)
             except Exception:  # noqa: BLE001 - a few times; then the job is left to the reaper
                 _log.exception("an ending failed", job=str(run.claimed.job_id))
+                writing.tries += 1
                 writing.faults += 1
+                await self._pause(writing)
         self._give_up(writing)
         return None
 
@@ -186,6 +188,9 @@ class Finisher:
             writing.faults += 1
         log = _log.warning if writing.tries == 1 else _log.debug
         log("an ending waits", job=str(writing.run.claimed.job_id), reason=error.reason)
+        await self._pause(writing)
+
+    async def _pause(self, writing: Writing) -> None:
         await asyncio.sleep(min(self._rules.backoff.pause(writing.tries), writing.budget.remaining()))
 
     def _give_up(self, writing: Writing) -> None:

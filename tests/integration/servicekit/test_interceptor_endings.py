@@ -324,6 +324,15 @@ async def test_a_resumable_stream_ends_with_resume_when_the_callers_deadline_nea
     assert (grpc.StatusCode.UNAVAILABLE, "RESUME") == (answer.code, answer.reason)
 
 
+async def test_a_resumable_stream_that_comes_with_no_time_left_is_told_to_resume() -> None:
+    shape = "unary_stream_writer"
+    async with serving(ACTS, policies=capped(shape, 0.01, resumable=True)) as harness:
+        answer = await harness.ask(shape, b"hang", timeout=None)
+
+    assert (grpc.StatusCode.UNAVAILABLE, "RESUME") == (answer.code, answer.reason)
+    assert not harness.servicer.started.is_set()
+
+
 @pytest.mark.parametrize("shape", STREAMING)
 async def test_a_resumable_stream_ends_with_resume_when_it_reaches_its_cap(shape: str) -> None:
     async with serving(ACTS, policies=capped(shape, 0.1, resumable=True)) as harness:

@@ -23,7 +23,7 @@ export PROMPT
 export MODEL
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults mutants lint type imports format \
-	bench-first proto proto-check proto-baseline catalog migrate lock clean-data clean
+	bench-first bench-budget soak proto proto-check proto-baseline catalog migrate lock clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,12 @@ format: $(READY) ## Format the code and fix what can be fixed
 
 bench-first: $(READY) ## Time of a create and of a first token on this machine, as JSON
 	@$(BIN)/python -m bench.first_figures
+
+bench-budget: $(READY) ## What budgets cost and what they keep when dependencies hang: figures against targets
+	@$(BIN)/python -m bench.budget
+
+soak: $(READY) ## Each dependency hung for SOAK_SECONDS (120): memory, tasks, pool and calls level off
+	@$(BIN)/python -m bench.budget.soak
 
 proto: $(READY) ## Write the typed stubs under hourglass/ from protos/
 	$(BIN)/python -m protos.generate write

@@ -1,19 +1,20 @@
 """`python -m bench.budget.child_calls`: the processor time that a budget adds to one child call, and where it
-goes. One caller after another in one process; budgeted and bare calls alternate in small batches. The request's own budget is made
-on both sides: a request makes one, whatever it calls.
+goes. One caller after another in one process; budgeted and bare calls alternate in small batches. The budget
+of the request is made on both sides: a request makes one, whatever it calls.
 """
 
 import argparse
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 import grpc.aio
 
-from bench.budget.children import answer_parent
-from bench.budget.figures import middle
+from bench.budget.children import answer_parent, child
+from bench.budget.environment import Environment
+from bench.budget.figures import Figure, middle
 from bench.budget.limits import FIXED_TIMEOUT, INSERT, PRICING
 from bench.budget.models import QUICK
 from budget.core import Budget
@@ -24,8 +25,13 @@ from hourglass.pricing.v1.pricing_service_pb2 import GetPriceRequest
 from hourglass.pricing.v1.pricing_service_pb2_grpc import PricingServiceStub
 from servicekit.channels import client_options
 
+if TYPE_CHECKING:
+    from hourglass.pricing.v1.pricing_service_pb2_grpc import PricingServiceAsyncStub
+
 BATCH: Final = 100
 BATCHES: Final = 40
+AIM: Final = 30.0
+"""Microseconds a child call."""
 _SELECT: Final = "SELECT 1"
 
 Work = Callable[[], Awaitable[object]]
@@ -35,7 +41,7 @@ class ChildCalls:
     """The calls that are compared, by name."""
 
     def __init__(
-        self, stub: PricingServiceStub, pool: "asyncpg.Pool[asyncpg.Record]", database: Database
+        self, stub: "PricingServiceAsyncStub", pool: "asyncpg.Pool[asyncpg.Record]", database: Database
     ) -> None:
         self._stub = stub
         self._pool = pool
@@ -85,7 +91,7 @@ class ChildCalls:
 
     async def timeout(self) -> None:
         _budget()
-        async with asyncio.timeout(FIXED_TIMEOUT):
+        async with asyncio.timeout(FIXED_TIMEOUT):  # noqa: ASYNC100 - its own cost is wanted
             pass
 
 
@@ -112,6 +118,23 @@ async def _cost(work: Work) -> float:
     for _ in range(BATCH):
         await work()
     return (time.process_time() - before) / BATCH * 1e6
+
+
+async def figures(environment: Environment) -> list[Figure]:
+    """What a budget adds to each kind of call."""
+    arguments = ("--pricing", str(environment.pricing.ready["target"]), "--dsn", environment.dsn)
+    async with child("bench.budget.child_calls", *arguments, logs=environment.logs) as process:
+        costs = await process.ask("measure", within=120.0)
+    return [
+        Figure(
+            name=f"processor time that a budget adds: {name} (aim {AIM:g})",
+            unit="us",
+            ours=cost["added"],
+            at_least=False,
+            notes={"budgeted": cost["budgeted"], "bare": cost["bare"]},
+        )
+        for name, cost in costs.items()
+    ]
 
 
 async def main(asked: argparse.Namespace) -> None:

@@ -70,8 +70,8 @@ async def _read_line(name: str, process: asyncio.subprocess.Process, log: Path, 
         async with asyncio.timeout(within):
             line = await process.stdout.readline()
     if not line:
-        said = log.read_text(errors="replace")[-2000:]
-        raise ChildFailed(f"{name} (process {process.pid}) did not answer within {within} s:\n{said}")
+        said = await asyncio.to_thread(log.read_text, errors="replace")
+        raise ChildFailed(f"{name} (process {process.pid}) did not answer within {within} s:\n{said[-2000:]}")
     return json.loads(line)
 
 

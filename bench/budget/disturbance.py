@@ -1,4 +1,4 @@
-"""Rounds that nobody else disturbed: what others on the machine use is metered, and the quietest rounds count.
+"""Rounds that nobody else disturbed: what others on the machine use is metered, the quietest rounds count.
 
 A shared machine is not quiet on request. Each round is run together with all sides that it compares, so a
 disturbed one falls away as a whole, and by what others used, never by how it came out.
@@ -35,10 +35,12 @@ class Quiet:
         self.others: list[float] = []
         """What others used in every round that was kept."""
 
-    async def rounds(self, work: Callable[[], Awaitable[Result]]) -> Sequence[Result]:
-        """The ROUNDS quietest of at most MOST_ROUNDS rounds, in their order."""
+    async def rounds(
+        self, work: Callable[[], Awaitable[Result]], *, most: int = MOST_ROUNDS
+    ) -> Sequence[Result]:
+        """The ROUNDS quietest of at most `most` rounds, in their order."""
         done: list[Round[Result]] = []
-        while len(done) < MOST_ROUNDS and sum(one.others < QUIET for one in done) < ROUNDS:
+        while len(done) < most and sum(one.others < QUIET for one in done) < ROUNDS:
             done.append(await self._round(work))
         kept = sorted(done, key=lambda one: one.others)[:ROUNDS]
         self.others.extend(one.others for one in kept)
@@ -49,7 +51,7 @@ class Quiet:
         result = await work()
         busy_now, total_now, ours_now = self._used()
         foreign = max(0.0, busy_now - busy - (ours_now - ours))
-        return Round(result, foreign / max(total_now - total, 0.01) * psutil.cpu_count())
+        return Round(result, foreign / max(total_now - total, 0.01) * (psutil.cpu_count() or 1))
 
     def _used(self) -> tuple[float, float, float]:
         """Seconds: of all processors in use, of all processors in all, and of ours in use."""

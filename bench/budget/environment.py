@@ -83,10 +83,10 @@ class Environment:
             self._sides[name] = Side(process=process)
         return self._sides[name]
 
-    async def load(self, side: Side, pattern: str, **arguments: Any) -> "Answers":
+    async def load(self, side: Side, pattern: str, *, within: float = 60.0, **arguments: Any) -> "Answers":
         """Runs one pattern of calls against a side, see `bench.budget.load`."""
         arguments = {"timeout": CALLER_BUDGET, **arguments}
-        answer = await self.callers.ask(pattern, within=60.0, target=side.target, **arguments)
+        answer = await self.callers.ask(pattern, within=within, target=side.target, **arguments)
         return Answers(seconds=answer["seconds"], calls=[Answered(*record) for record in answer["records"]])
 
     @asynccontextmanager
@@ -141,8 +141,10 @@ class Answers:
 
 @contextmanager
 def postgres() -> Iterator[tuple[str, int]]:
-    """The DSN and the process id of a server of this run's own. Its data lies in memory: a commit's disk time would hide
-    differences of processor time, and drifts."""
+    """The DSN and the process id of a server of this run's own.
+
+    Its data lies in memory: a commit's disk time would hide differences of processor time, and drifts.
+    """
     with server(embedded()) as running:
         process = (running.running.data_directory / "postmaster.pid").read_text().split("\n", 1)[0]
         yield running.running.dsn, int(process)

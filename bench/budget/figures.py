@@ -51,7 +51,8 @@ class Figure:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, rounded for readers."""
-        return _rounded({**asdict(self), "ratio": self.ratio, "verdict": self.verdict})
+        rounded: dict[str, Any] = _rounded({**asdict(self), "ratio": self.ratio, "verdict": self.verdict})
+        return rounded
 
 
 def percentile(values: Iterable[float], share: float) -> float:
@@ -92,7 +93,11 @@ def _row(figure: Figure) -> tuple[str, ...]:
     other = f"{_short(figure.other)} {figure.other_name}" if figure.other is not None else ""
     ratio = f"{figure.ratio:.2f}" if figure.ratio is not None else ""
     bound = ">=" if figure.at_least else "<="
-    target = f"{bound} {_short(figure.target)}{'x' if figure.of_ratio else ''}" if figure.target else ""
+    target = (
+        f"{bound} {_short(figure.target)}{'x' if figure.of_ratio else ''}"
+        if figure.target is not None
+        else ""
+    )
     return (figure.name, f"{_short(figure.ours)} {figure.unit}", other, ratio, target, figure.verdict)
 
 

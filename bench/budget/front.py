@@ -1,6 +1,6 @@
 """`python -m bench.budget.front SIDE ...`: the service that is measured, in a process of its own.
 
-SIDE is `naive`, `naive-observed`, `budget` (nothing of servicekit), `served` (servicekit's whole request path) or
+SIDE is `naive`, `naive-observed`, `budget` (nothing of servicekit), `served` (servicekit's whole path) or
 `admitted` (the same with admission control).
 """
 
@@ -142,7 +142,7 @@ def _observe() -> None:
     start_telemetry("bench", "0", TelemetrySettings.load())
 
 
-async def _pricing(stack: AsyncExitStack, target: str) -> pb_grpc.PricingServiceStub:
+async def _pricing(stack: AsyncExitStack, target: str) -> "pb_grpc.PricingServiceAsyncStub":
     channel = await stack.enter_async_context(grpc.aio.insecure_channel(target, options=client_options()))
     await channel.channel_ready()
     return pb_grpc.PricingServiceStub(channel)

@@ -1,9 +1,10 @@
-"""A dependency of fixed capacity, asked for up to three times as much: how many answers still come in time?"""
+"""A dependency of fixed capacity, asked for up to three times as much: how many answers come in time?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from bench.budget.disturbance import ROUNDS
 from bench.budget.environment import Environment, Side
 from bench.budget.figures import Figure, middle, percentile
 from bench.budget.models import SLOTTED
@@ -11,10 +12,12 @@ from bench.budget.plot import svg
 from bench.budget.pricing_double import SERVICE_TIME, SLOTS
 
 CAPACITY: Final = SLOTS / SERVICE_TIME
-LOADS: Final = (0.5, 0.9, 1.2, 1.6, 2.0, 3.0)
+LOADS: Final = (0.5, 0.9, 1.3, 2.0, 3.0)
 OVERLOAD: Final = 2.0
-SECONDS: Final = 1.5
-SETTLE: Final = 1.0
+SECONDS: Final = 1.0
+SETTLE: Final = 0.4
+AT_THE_PEAK: Final = 0.95
+"""Share of the peak from which a load counts as being at it."""
 SIDES: Final = ("admitted", "served", "naive")
 NAMES: Final = {"admitted": "admission on", "served": "budgets, admission off", "naive": "by hand"}
 
@@ -34,10 +37,9 @@ Curves = Mapping[tuple[str, float], Point]
 async def measure(environment: Environment) -> list[Figure]:
     """Goodput at OVERLOAD beside the peak of the same side's curve."""
     sides = {name: await environment.side(name) for name in SIDES}
-    rounds = await environment.quiet.rounds(lambda: _curves(environment, sides))
+    rounds = await environment.quiet.rounds(lambda: _curves(environment, sides), most=ROUNDS)
     shares = {name: [_share(curves, name) for curves in rounds] for name in SIDES}
-    peaks = [_peak_load(curves, "admitted") for curves in rounds]
-    busy = [curves["admitted", load].busy for curves, load in zip(rounds, peaks, strict=True)]
+    busy = [_knee(curves, "admitted").busy for curves in rounds]
     curves = _middle(rounds)
     return [
         Figure(
@@ -83,15 +85,13 @@ def plot(figure: Figure) -> str:
 
 async def _curves(environment: Environment, sides: Mapping[str, Side]) -> Curves:
     return {
-        (name, load): await _point(environment, side, load)
-        for load in LOADS
-        for name, side in sides.items()
+        (name, load): await _point(environment, side, load) for load in LOADS for name, side in sides.items()
     }
 
 
 async def _point(environment: Environment, side: Side, load: float) -> Point:
     """Measured after the load has been there for SETTLE seconds."""
-    asked = {"model": SLOTTED, "rate": load * CAPACITY, "seed": 7}
+    asked: dict[str, Any] = {"model": SLOTTED, "rate": load * CAPACITY, "seed": 7}
     await environment.load(side, "open", seconds=SETTLE, **asked)
     before = await side.processor_seconds()
     answers = await environment.load(side, "open", seconds=SECONDS, **asked)
@@ -101,11 +101,17 @@ async def _point(environment: Environment, side: Side, load: float) -> Point:
 
 
 def _share(curves: Curves, side: str) -> float:
-    return curves[side, OVERLOAD].good / curves[side, _peak_load(curves, side)].good
+    return curves[side, OVERLOAD].good / _peak(curves, side)
 
 
-def _peak_load(curves: Curves, side: str) -> float:
-    return max(LOADS, key=lambda load: curves[side, load].good)
+def _peak(curves: Curves, side: str) -> float:
+    return max(curves[side, load].good for load in LOADS)
+
+
+def _knee(curves: Curves, side: str) -> Point:
+    """The first point of a curve that is at its peak."""
+    wanted = AT_THE_PEAK * _peak(curves, side)
+    return next(curves[side, load] for load in LOADS if curves[side, load].good >= wanted)
 
 
 def _middle(rounds: Sequence[Curves]) -> Curves:

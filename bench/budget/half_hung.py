@@ -67,9 +67,7 @@ async def _round(environment: Environment, side: Side, *, hung: bool) -> Answers
     half = CALLERS // 2
     await environment.pricing.ask("turn", off=hung)
     try:
-        answers = await environment.load(
-            side, "closed", models=[QUICK, TURNED] * half, seconds=SECONDS
-        )
+        answers = await environment.load(side, "closed", models=[QUICK, TURNED] * half, seconds=SECONDS)
     finally:
         await environment.pricing.ask("turn", off=False)
     return answers.of(QUICK)

@@ -16,6 +16,7 @@ from bench.budget.limits import FIXED_TIMEOUT, INSERT, PRICING
 from bench.budget.models import PROVIDER as PROVIDER_MODEL
 from bench.budget.models import TRANSACTION
 from bench.budget.provider_call import ProviderCall
+from bench.budget.servicer import GetPriceOnly
 from budget.core import Budget
 from budget.errors import BudgetError
 from budget.grpc_client import call
@@ -32,10 +33,12 @@ _log: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger("bench.requests
 _tracer = trace.get_tracer("bench")
 
 
-class NaiveHandler(pb_grpc.PricingServiceServicer):
+class NaiveHandler(GetPriceOnly):
     """What a user would write by hand: a fixed timeout for each dependency, errors mapped to UNAVAILABLE."""
 
-    def __init__(self, pricing: pb_grpc.PricingServiceStub, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(
+        self, pricing: "pb_grpc.PricingServiceAsyncStub", pool: "asyncpg.Pool[asyncpg.Record]"
+    ) -> None:
         self._pricing = pricing
         self._pool = pool
 
@@ -77,7 +80,10 @@ class Quotes:
     """The work under a budget."""
 
     def __init__(
-        self, pricing: pb_grpc.PricingServiceStub, database: Database, provider: ProviderCall | None = None
+        self,
+        pricing: "pb_grpc.PricingServiceAsyncStub",
+        database: Database,
+        provider: ProviderCall | None = None,
     ) -> None:
         self._pricing = pricing
         self._database = database
@@ -98,7 +104,7 @@ class Quotes:
         return price
 
 
-class BudgetHandler(pb_grpc.PricingServiceServicer):
+class BudgetHandler(GetPriceOnly):
     """Budgets alone: nothing of servicekit, errors mapped as in NaiveHandler."""
 
     def __init__(self, quotes: Quotes) -> None:
@@ -114,7 +120,7 @@ class BudgetHandler(pb_grpc.PricingServiceServicer):
             raise
 
 
-class ServedHandler(pb_grpc.PricingServiceServicer):
+class ServedHandler(GetPriceOnly):
     """Budgets behind servicekit's interceptor, as in every service of ours."""
 
     def __init__(self, quotes: Quotes) -> None:

@@ -19,7 +19,7 @@ LATEST: Final = 0.015
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hang:
-    """One way to hang. `limit`: seconds that the hung call may take; what went well before it comes on top."""
+    """One way to hang. `limit`: seconds that the hung call may take; what went well comes on top."""
 
     name: str
     model: str
@@ -32,7 +32,9 @@ async def measure(environment: Environment) -> list[Figure]:
     ours, by_hand = await environment.side("served"), await environment.side("naive")
     hangs = (
         Hang(name="pricing hung", model=HUNG, limit=PRICING.limit, hanging=_as_it_is),
-        Hang(name="SQL hung, one statement", model=QUICK, limit=INSERT.limit, hanging=environment.locked_table),
+        Hang(
+            name="SQL hung, one statement", model=QUICK, limit=INSERT.limit, hanging=environment.locked_table
+        ),
         Hang(
             name="SQL hung, a transaction",
             model=TRANSACTION,
@@ -98,9 +100,7 @@ async def _round(environment: Environment, hang: Hang, side: Side) -> Answers:
 
 def _share_told(answers: Answers) -> float:
     """Answered by the service itself: with an ErrorInfo, or (by hand) at least with a text of its own."""
-    told = [
-        call for call in answers.calls if call.reason and call.took < CALLER_BUDGET and call.code != "OK"
-    ]
+    told = [call for call in answers.calls if call.reason and call.took < CALLER_BUDGET and call.code != "OK"]
     return len(told) / len(answers.calls)
 
 

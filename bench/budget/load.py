@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc.aio
 from google.rpc.error_details_pb2 import ErrorInfo
@@ -15,9 +15,12 @@ from budget.ledger import Outcome, parse_text
 from hourglass.pricing.v1.pricing_service_pb2 import GetPriceRequest
 from hourglass.pricing.v1.pricing_service_pb2_grpc import PricingServiceStub
 
+if TYPE_CHECKING:
+    from hourglass.pricing.v1.pricing_service_pb2_grpc import PricingServiceAsyncStub
+
 Record = tuple[str, float, str, str, float]
-"""(model, seconds, code, reason, seconds of them that went well): the reason is ErrorInfo's, or OWN_TEXT when a
-server only wrote a text; what went well is what the ledger in the trailers says of its ok spends."""
+"""(model, seconds, code, reason, seconds of them that went well): the reason is ErrorInfo's, or OWN_TEXT when
+a server only wrote a text; what went well is what the ledger in the trailers says of its ok spends."""
 
 OWN_TEXT: Final = "OWN_TEXT"
 _CORE_TEXT: Final = "Deadline Exceeded"
@@ -27,7 +30,7 @@ _MOST_OPEN: Final = 4000
 class Callers:
     """Calls one target over one channel."""
 
-    def __init__(self, stub: PricingServiceStub, timeout: float) -> None:
+    def __init__(self, stub: "PricingServiceAsyncStub", timeout: float) -> None:
         self._stub = stub
         self._timeout = timeout
         self.records: list[Record] = []
@@ -136,7 +139,7 @@ class Load:
             lambda callers: callers.open(asked["model"], asked["rate"], asked["seconds"], asked["seed"]),
         )
 
-    async def _stub(self, target: str) -> PricingServiceStub:
+    async def _stub(self, target: str) -> "PricingServiceAsyncStub":
         if target not in self._channels:
             self._channels[target] = grpc.aio.insecure_channel(
                 target, options=[("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0)]

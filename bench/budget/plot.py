@@ -10,6 +10,11 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 190, 45, 55
 COLOURS: Final = ("#0b6e4f", "#c1440e", "#1d4e89", "#7a5195", "#8a8a8a", "#b8860b")
 TICKS: Final = 5
 
+_OPENING: Final = (
+    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+    'font-family="sans-serif" font-size="12">'
+)
+
 Points = Sequence[tuple[float, float]]
 
 
@@ -19,8 +24,7 @@ def svg(title: str, x_name: str, y_name: str, lines: Mapping[str, Points]) -> st
     top = 1.1 * max((y for points in lines.values() for _, y in points), default=1.0) or 1.0
     scale = _Scale(right, top)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif" font-size="12">',
+        _OPENING,
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _text(LEFT, 24, title, size=15),
         *_axes(scale, right, top, x_name, y_name),

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from bench.budget.children import answer_parent
 from bench.budget.models import HUNG, SLOTTED, TURNED
+from bench.budget.servicer import GetPriceOnly
 from hourglass.pricing.v1 import pricing_service_pb2 as pb
 from hourglass.pricing.v1 import pricing_service_pb2_grpc as pb_grpc
 
@@ -18,7 +19,7 @@ SLOTS: Final = 8
 SERVICE_TIME: Final = 0.02
 
 
-class PricingDouble(pb_grpc.PricingServiceServicer):
+class PricingDouble(GetPriceOnly):
     """`TURNED` models answer, or hang once they are told to; `SLOTTED` ones share SLOTS places."""
 
     def __init__(self) -> None:

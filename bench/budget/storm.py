@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -149,7 +149,7 @@ async def _whole(pool: Pool, count: int, since: float) -> float:
     return time.monotonic() - since
 
 
-async def _ended(tasks: "list[asyncio.Future[object]]") -> None:
+async def _ended(tasks: "Sequence[asyncio.Future[object]]") -> None:
     await asyncio.wait(tasks, timeout=_GIVEN_UP)
 
 

@@ -13,6 +13,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 ROW = {
     "idempotency_keys": "SELECT FROM hourglass.idempotency_keys",
+    "finished_jobs": "SELECT FROM hourglass.finished_jobs",
     "jobs": "SELECT FROM hourglass.jobs",
     "reservations": "SELECT FROM hourglass.reservations",
     "lanes": "SELECT FROM hourglass.lanes",

@@ -10,6 +10,7 @@ import pytest
 
 from jobs_store.errors import StoreError
 from jobs_store.identifiers import JobId, TenantId
+from jobs_store.operator_decisions import Resolution
 from jobs_store.runs import Claimed
 from jobs_store.states import JobState
 from tests.integration.store.locks import holding, locked_tables, superuser, until_waiting
@@ -20,6 +21,7 @@ from tests.store import (
     Store,
     acceptance_of,
     cancelled_end_of,
+    decision_about,
     deltas_of,
     failure_of,
     hold_of,
@@ -60,19 +62,51 @@ async def cancelling(store: Store) -> Act:
     return lambda: store.cancellation.cancel(TENANT, job_id, principal="a", reason="", budget=time_enough())
 
 
+async def retrying(store: Store) -> Act:
+    run = await store.failed()
+    return lambda: store.decisions.retry(decision_about(run.job_id), budget=time_enough())
+
+
+async def sending_back(store: Store) -> Act:
+    decision = decision_about((await store.held()).job_id)
+    return lambda: store.decisions.resolve(decision, Resolution.RETRY, budget=time_enough())
+
+
+async def giving_up(store: Store) -> Act:
+    decision = decision_about((await store.held()).job_id)
+    return lambda: store.decisions.resolve(decision, Resolution.FAIL, budget=time_enough())
+
+
+async def erasing(store: Store) -> Act:
+    run = await store.succeeded()
+    return lambda: store.decisions.erase(decision_about(run.job_id), budget=time_enough())
+
+
 async def reaping(store: Store) -> Act:
     await store.running(lease=OVER)
     return lambda: store.reaper.reap(budget=time_enough())
 
 
-ORDER = ["idempotency_keys", "jobs", "reservations", "lanes", "tenant_limits", "tenant_funds"]
+ORDER = [
+    "idempotency_keys",
+    "finished_jobs",
+    "jobs",
+    "reservations",
+    "lanes",
+    "tenant_limits",
+    "tenant_funds",
+]
 TOUCHED: dict[Scene, list[str]] = {
     # Nobody sees the rows that a create makes before its commit: only what it shares with others counts.
     creating: ["tenant_limits", "tenant_funds"],
     claiming: ["lanes", "tenant_limits"],
-    accepting: ORDER[1:],
+    accepting: ORDER[2:],
     requeueing: ["jobs", "lanes", "tenant_limits"],
     cancelling: ["jobs", "reservations", "tenant_limits", "tenant_funds"],
+    retrying: ["finished_jobs", "tenant_limits", "tenant_funds"],
+    sending_back: ["jobs", "tenant_limits"],
+    giving_up: ["jobs", "reservations", "tenant_limits", "tenant_funds"],
+    erasing: ["finished_jobs"],
     reaping: ["jobs", "lanes", "tenant_limits"],
 }
 CASES = [
@@ -123,13 +157,13 @@ WORKERS, STEPS = 8, 60
 TENANTS = [TenantId(name) for name in ("a", "b", "c")]
 
 
-async def test_random_interleavings_of_everything_never_deadlock(store: Store) -> None:
+async def test_random_interleavings_of_everything_never_deadlock(busy_store: Store) -> None:
     """DatabaseConflict would be a deadlock; every other refusal is a typed outcome."""
     for tenant in TENANTS:
-        await store.tenant(tenant, funds=Decimal("0.3"), max_running=7)
+        await busy_store.tenant(tenant, funds=Decimal("0.3"), max_running=7)
     shared = Shared()
-    await asyncio.gather(*(Chaos(store, shared, seed).go_on() for seed in range(WORKERS)))
-    async with superuser(store) as connection:
+    await asyncio.gather(*(Chaos(busy_store, shared, seed).go_on() for seed in range(WORKERS)))
+    async with superuser(busy_store) as connection:
         deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         assert 0 == await connection.fetchval(deadlocks)
         assert 0 < await connection.fetchval("SELECT count(*) FROM hourglass.finished_jobs")
@@ -154,7 +188,7 @@ class Chaos:
     async def go_on(self) -> None:
         acts = [
             self.create, self.create, self.create, self.claim, self.claim,
-            self.finish, self.requeue, self.write, self.cancel, self.reap,
+            self.finish, self.requeue, self.write, self.cancel, self.reap, self.decide,
         ]  # fmt: skip
         for _ in range(STEPS):
             with suppress(StoreError):
@@ -191,6 +225,20 @@ class Chaos:
             tenant, job_id = self.chance.choice(self.shared.jobs)
             cancellation = self.store.cancellation
             await cancellation.cancel(tenant, job_id, principal="a", reason="", budget=time_enough())
+
+    async def decide(self) -> None:
+        if self.shared.jobs:
+            tenant, job_id = self.chance.choice(self.shared.jobs)
+            decision = decision_about(job_id, tenant=tenant)
+            resolution = self.chance.choice(list(Resolution))
+            decisions, budget = self.store.decisions, time_enough()
+            await self.chance.choice(
+                [
+                    lambda: decisions.retry(decision, budget=budget),
+                    lambda: decisions.resolve(decision, resolution, budget=budget),
+                    lambda: decisions.erase(decision, budget=budget),
+                ]
+            )()
 
     async def reap(self) -> None:
         await self.store.reaper.reap(budget=time_enough())

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from jobs_store.endings import Finish, Return, Verdict
 from jobs_store.errors import StoreError
 from jobs_store.identifiers import JobId, RunToken, TenantId
+from jobs_store.operator_decisions import Decision, Resolution
 from jobs_store.runs import FIRST_FREE_EVENT, Claimed
 from jobs_store.states import UnknownOutcomePolicy
 from tests.integration.store.invariants import broken
@@ -35,6 +36,7 @@ from tests.store import (
     Store,
     acceptance_of,
     cancelled_end_of,
+    decision_about,
     deltas_of,
     failure_of,
     hold_of,
@@ -69,6 +71,7 @@ class Operations(RuleBasedStateMachine):
         self.next_event: dict[RunToken, int] = {}
         self.started: dict[RunToken, int] = {}
         self.fundings = 0
+        self.decided = 0
         self.do(self.open())
 
     def do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -175,6 +178,31 @@ class Operations(RuleBasedStateMachine):
     def cancel(self, job: Job) -> None:
         cancellation = self.store.cancellation
         self.do(cancellation.cancel(*job, principal="ada", reason="", budget=time_enough()))
+
+    @rule(job=jobs, again=st.booleans())
+    def retry(self, job: Job, again: bool) -> None:
+        self.decide(self.store.decisions.retry(self.decision(job, again), budget=time_enough()))
+
+    @rule(job=jobs, resolution=st.sampled_from(Resolution), again=st.booleans())
+    def resolve(self, job: Job, resolution: Resolution, again: bool) -> None:
+        decision = self.decision(job, again)
+        self.decide(self.store.decisions.resolve(decision, resolution, budget=time_enough()))
+
+    @rule(job=jobs, again=st.booleans())
+    def erase(self, job: Job, again: bool) -> None:
+        self.decide(self.store.decisions.erase(self.decision(job, again), budget=time_enough()))
+
+    def decision(self, job: Job, again: bool) -> Decision:
+        """About a job, under a request_id of its own or the last one."""
+        tenant, job_id = job
+        self.decided += not again
+        return decision_about(job_id, tenant=tenant, request_id=str(self.decided))
+
+    def decide(self, deciding: Coroutine[Any, Any, bool]) -> None:
+        try:
+            self.do(deciding)
+        except StoreError as refused:
+            note(refused.reason)
 
     @rule()
     def reap(self) -> None:

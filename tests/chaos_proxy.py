@@ -115,11 +115,12 @@ class ChaosProxy:
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # First of all: `stop` may cancel what is awaited below.
+            self._writers.discard(target_writer)
+            target_writer.close()
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            self._writers.discard(target_writer)
-            target_writer.close()
 
     async def _pump(
         self,

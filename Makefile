@@ -23,7 +23,7 @@ export PROMPT
 export MODEL
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults mutants lint type imports format \
-	bench-first bench-budget soak proto proto-check proto-baseline catalog migrate lock clean-data clean
+	scenarios bench-first bench-budget soak proto proto-check proto-baseline catalog migrate lock clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ proto-baseline: $(READY) ## Accept the present contract as the one to stay compa
 
 catalog: $(READY) ## Import model prices into a new catalog version
 	$(BIN)/python -m pricing_service.import_catalog
+
+scenarios: $(READY) ## Write docs/scenarios.md: which test plays which scenario
+	$(BIN)/python -m tests.scenarios.page
 
 migrate: $(READY) ## Bring the database of DATABASE_URL (or the embedded one) up to date
 	$(BIN)/python -m launcher.migrate

@@ -5,6 +5,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,14 +31,17 @@ class Held:
     faults: bool
 
 
-def held() -> Iterator[Held]:
+@cache
+def held() -> Sequence[Held]:
     """Every test with a `scenario` marker."""
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        yield from _held_in(path)
+    return [test for path in sorted((ROOT / "tests").rglob("test_*.py")) for test in _held_in(path)]
 
 
 def _held_in(path: Path) -> Iterator[Held]:
-    tree = ast.parse(path.read_text())
+    text = path.read_text()
+    if "mark.scenario(" not in text:
+        return
+    tree = ast.parse(text)
     of_module = [
         mark
         for node in tree.body
@@ -50,9 +54,7 @@ def _held_in(path: Path) -> Iterator[Held]:
             letters = tuple(letter for mark in marks for letter in _letters(mark))
             faults = any(ast.unparse(mark) == "pytest.mark.faults" for mark in marks)
             if letters:
-                yield Held(
-                    path=str(path.relative_to(ROOT)), name=node.name, letters=letters, faults=faults
-                )
+                yield Held(path=str(path.relative_to(ROOT)), name=node.name, letters=letters, faults=faults)
 
 
 def _letters(mark: ast.expr) -> Sequence[str]:

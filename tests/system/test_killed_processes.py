@@ -54,6 +54,7 @@ class Killer:
         return False
 
 
+@pytest.mark.scenario("S3", "W7")
 async def test_a_job_whose_worker_is_killed_in_mid_answer_is_finished_by_another_once(
     database: TestDatabase, tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ async def test_a_job_whose_worker_is_killed_in_mid_answer_is_finished_by_another
     assert has["funded"] == has["available"] + has["reserved"] + has["captured"]
 
 
+@pytest.mark.scenario("S3")
 async def test_a_job_outlives_the_server_that_created_it(database: TestDatabase, tmp_path: Path) -> None:
     async with stack_on(database, tmp_path) as stack:
         async with calling(stack.jobs) as caller:
@@ -99,6 +101,7 @@ async def test_a_job_outlives_the_server_that_created_it(database: TestDatabase,
     assert (True, created.job.job_id) == (replayed.replayed, replayed.job.job_id)
 
 
+@pytest.mark.scenario("W2")
 async def test_a_watcher_whose_server_is_killed_goes_on_at_another_where_it_was(
     database: TestDatabase, tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ async def sends_held_back(database: TestDatabase) -> AsyncIterator[None]:
 
 
 @pytest.mark.faults
+@pytest.mark.scenario("S1", "S2")
 async def test_jobs_that_were_not_sent_go_back_at_once_and_cost_nothing(
     database: TestDatabase, tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ async def until_state(caller: Caller, job_id: str, state: int, *, within: float)
     await eventually(reached, within=within)
 
 
+@pytest.mark.scenario("S1")
 async def test_a_job_that_was_sent_is_finished_within_the_grace(
     database: TestDatabase, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ async def closed_after(callers: Callers, call_id: str, left: float) -> float:
     return float(seen["ended_time"]) - left
 
 
+@pytest.mark.scenario("M11")
 async def test_a_caller_who_leaves_closes_the_providers_connection_and_pays_for_what_came(
     callers: Callers,
 ) -> None:
@@ -215,6 +216,7 @@ async def test_a_frozen_worker_costs_the_caller_its_budget_and_nothing_more(
         callers.proxy.flow()
 
 
+@pytest.mark.scenario("M11")
 async def test_a_server_that_shuts_down_settles_its_calls(database: TestDatabase, simulated: str) -> None:
     async with open_callers(database, simulated, drain_grace=0.5) as callers:
         stream = callers.call("simulated-drip:tps=50")
@@ -232,6 +234,7 @@ async def test_a_server_that_shuts_down_settles_its_calls(database: TestDatabase
 MANY = 50
 
 
+@pytest.mark.scenario("M11")
 async def test_many_callers_who_leave_at_any_moment_lose_no_cent(callers: Callers) -> None:
     """Every look sees funds that add up; at the end nothing is reserved, and captured is what calls say."""
     seed = random.randrange(2**32)

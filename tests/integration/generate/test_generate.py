@@ -40,6 +40,7 @@ async def test_an_answer_is_streamed_and_paid_to_the_last_unit(callers: Callers)
     assert row["provider_request_id"].startswith("req-")
 
 
+@pytest.mark.scenario("U2")
 async def test_one_generate_is_one_wire_call(callers: Callers) -> None:
     model = "simulated-500:tokens=3"
     heard = await callers.generate(model)
@@ -66,6 +67,7 @@ async def test_a_provider_without_usage_is_charged_by_what_was_delivered(callers
     assert "ESTIMATED" == (await callers.row(heard.call_id))["cost_basis"]
 
 
+@pytest.mark.scenario("M11")
 async def test_without_funds_nothing_is_sent(callers: Callers) -> None:
     await callers.jobs.fund("poor", NOTHING)
     model = "simulated-fast:tokens=21"

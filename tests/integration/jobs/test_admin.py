@@ -51,6 +51,7 @@ async def test_a_request_id_means_one_request(jobs: Jobs) -> None:
     assert (await failure(jobs.admin.FundTenant(funding("2")))).reason == "REQUEST_ID_REUSED"
 
 
+@pytest.mark.scenario("M10")
 async def test_money_comes_in_and_goes_out_once_a_request(jobs: Jobs) -> None:
     await jobs.admin.CreateTenant(creation())
     answers = [await jobs.admin.FundTenant(funding("5")) for _ in range(2)]

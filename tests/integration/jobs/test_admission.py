@@ -37,6 +37,7 @@ def fill(jobs: Jobs) -> list[Passage]:
     return passages
 
 
+@pytest.mark.scenario("B11")
 async def test_a_replay_is_answered_while_the_server_is_full_and_a_new_job_is_not_made(jobs: Jobs) -> None:
     first = await jobs.create("k1")
     passages = fill(jobs)

@@ -36,6 +36,7 @@ async def test_what_the_create_answers_is_what_a_get_reads(jobs: Jobs) -> None:
     assert read.job == answer.job
 
 
+@pytest.mark.scenario("I2")
 async def test_the_same_key_and_spec_answer_with_the_job_as_it_is(jobs: Jobs) -> None:
     first = await jobs.create("k1")
     await jobs.jobs.CancelJob(pb.CancelJobRequest(job_id=first.job.job_id), metadata=of(TENANT))
@@ -45,6 +46,7 @@ async def test_the_same_key_and_spec_answer_with_the_job_as_it_is(jobs: Jobs) ->
     assert again.key_expire_time == first.key_expire_time
 
 
+@pytest.mark.scenario("I3")
 async def test_a_spelled_out_default_an_order_and_a_quote_do_not_make_another_spec(jobs: Jobs) -> None:
     first = await jobs.create("k1", labels={"a": "1", "b": "2"})
     again = await jobs.create(
@@ -61,6 +63,7 @@ async def test_a_spelled_out_default_an_order_and_a_quote_do_not_make_another_sp
     assert (again.replayed, again.job.job_id) == (True, first.job.job_id)
 
 
+@pytest.mark.scenario("I3")
 async def test_the_same_key_with_another_spec_is_refused_and_costs_nothing(jobs: Jobs) -> None:
     first = await jobs.create("k1")
     refused = await failure(jobs.create("k1", text="Something else."))
@@ -70,6 +73,7 @@ async def test_the_same_key_with_another_spec_is_refused_and_costs_nothing(jobs:
     assert await jobs.count("reservations") == 1
 
 
+@pytest.mark.scenario("I1")
 async def test_fifty_creates_at_once_with_one_key_make_one_job(jobs: Jobs) -> None:
     answers = await asyncio.gather(*(jobs.create("k1", timeout=20) for _ in range(50)))
     assert len({answer.job.job_id for answer in answers}) == 1
@@ -78,6 +82,7 @@ async def test_fifty_creates_at_once_with_one_key_make_one_job(jobs: Jobs) -> No
         assert await jobs.count(table) == 1
 
 
+@pytest.mark.scenario("I4")
 async def test_two_tenants_with_one_key_have_two_jobs(jobs: Jobs) -> None:
     await jobs.fund("other", Decimal(1))
     ours, theirs = await jobs.create("k1"), await jobs.create("k1", tenant="other")
@@ -85,6 +90,7 @@ async def test_two_tenants_with_one_key_have_two_jobs(jobs: Jobs) -> None:
     assert not theirs.replayed
 
 
+@pytest.mark.scenario("B11")
 async def test_a_known_key_is_answered_before_price_and_funds_are_looked_at(jobs: Jobs) -> None:
     first = await jobs.create("k1")
     await jobs.sql("UPDATE hourglass.tenant_funds SET available = 0, funded = reserved + captured")
@@ -103,6 +109,7 @@ async def test_without_funds_nothing_is_created(jobs: Jobs) -> None:
         assert await jobs.count(table) == 0
 
 
+@pytest.mark.scenario("M1")
 async def test_funds_for_three_jobs_make_three_of_fifty(jobs: Jobs) -> None:
     worst = amount_of((await jobs.create("probe")).job.charge.reserved_amount)
     await jobs.fund("three", 3 * worst)

@@ -26,6 +26,7 @@ async def not_committed(self: JobCreation, job: NewJob, *, budget: Budget) -> Cr
     raise CommitOutcomeUnknown(dependency="postgres", method="create_job")
 
 
+@pytest.mark.scenario("B9")
 async def test_what_was_committed_is_found_by_its_key(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JobCreation, "create", committed)
     answer = await jobs.create("k1")
@@ -35,6 +36,7 @@ async def test_what_was_committed_is_found_by_its_key(jobs: Jobs, monkeypatch: p
     assert await jobs.count("reservations") == 1
 
 
+@pytest.mark.scenario("B9")
 async def test_what_was_not_committed_is_in_doubt_and_the_same_key_settles_it(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ async def test_pricing_that_nobody_listens_for_is_down_too(database: TestDatabas
         assert await nothing_inserted(jobs)
 
 
+@pytest.mark.scenario("B4")
 async def test_a_hung_pricing_costs_its_own_share_and_no_sql(setting: Setting) -> None:
     setting.pricing.hung.add("*")
     started = time.monotonic()
@@ -86,6 +87,7 @@ async def test_a_hung_pricing_costs_its_own_share_and_no_sql(setting: Setting) -
     assert await nothing_inserted(setting.jobs)
 
 
+@pytest.mark.scenario("B11")
 async def test_a_known_key_needs_no_price(setting: Setting) -> None:
     first = await setting.jobs.create("k1")
     setting.pricing.down = True
@@ -122,6 +124,7 @@ async def test_a_request_that_is_a_retry_is_not_retried_again(setting: Setting) 
     assert setting.pricing.calls == 1
 
 
+@pytest.mark.scenario("B5")
 async def test_too_little_time_is_refused_without_touching_anything(setting: Setting) -> None:
     refused = await failure(setting.jobs.create("k1", timeout=0.016))
     assert refused.code is StatusCode.DEADLINE_EXCEEDED
@@ -138,6 +141,7 @@ async def test_without_a_deadline_the_default_of_the_method_holds(setting: Setti
     assert refused.reason == "UPSTREAM_TIMEOUT"
 
 
+@pytest.mark.scenario("B8")
 async def test_a_quote_answers_with_what_came_in_time_and_cancels_the_rest(setting: Setting) -> None:
     setting.pricing.hung.add("simulated-slow")
     request = pb.QuoteRequest(models=[MODEL, "simulated-slow", "no-such-model"], messages=[message()])

@@ -149,6 +149,7 @@ async def test_a_job_is_watched_from_its_create_to_its_result(setting: Setting) 
     assert numbers(ending) == [(2, 6), (2, 7), (2, 8), (2, 9)]
 
 
+@pytest.mark.scenario("W6")
 async def test_a_second_watch_replays_the_same_events(setting: Setting) -> None:
     job_id = (await setting.jobs.create("k1")).job.job_id
     run = await setting.claim()
@@ -160,6 +161,7 @@ async def test_a_second_watch_replays_the_same_events(setting: Setting) -> None:
         assert await rest(setting.watch(job_id, after=whole[cut].sequence)) == whole[cut + 1 :]
 
 
+@pytest.mark.scenario("W3")
 async def test_a_watch_goes_on_into_the_second_attempt_and_says_what_was_lost(setting: Setting) -> None:
     job_id = (await setting.jobs.create("k1")).job.job_id
     setting.worker.given[job_id] = []
@@ -193,6 +195,7 @@ async def test_a_worker_that_does_not_know_the_job_costs_time_only(setting: Sett
     stream.cancel()
 
 
+@pytest.mark.scenario("W2")
 async def test_cursors_that_nothing_can_follow_are_out_of_range(setting: Setting) -> None:
     job_id = (await setting.jobs.create("k1")).job.job_id
     for after in (sequence(2, 1), sequence(9, 9)):
@@ -205,6 +208,7 @@ async def test_cursors_that_nothing_can_follow_are_out_of_range(setting: Setting
     assert refused.kind == (StatusCode.OUT_OF_RANGE, "CURSOR_OUT_OF_RANGE")
 
 
+@pytest.mark.scenario("W2")
 async def test_a_cursor_past_the_durable_end_of_a_live_job_waits_for_the_next_epoch(
     setting: Setting,
 ) -> None:
@@ -256,6 +260,7 @@ async def test_a_watch_ends_with_resume_when_the_server_drains(setting: Setting)
     await draining
 
 
+@pytest.mark.scenario("X6")
 async def test_a_watch_that_is_dropped_lets_go_of_the_worker_and_cancels_nothing(setting: Setting) -> None:
     job_id = (await setting.jobs.create("k1")).job.job_id
     setting.worker.given[job_id] = []

@@ -136,6 +136,7 @@ async def test_a_call_that_cannot_be_useful_is_not_sent(provider: OpenAICompatib
     assert await request_of(simulated, asked.request_key) is None
 
 
+@pytest.mark.scenario("U1")
 async def test_a_refused_connection_proves_that_nothing_was_sent(route: ProviderRoute) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -113,6 +113,7 @@ async def test_a_call_has_its_callers_deadline_by_the_databases_clock(calls: Cal
     assert 7.5 == (row["deadline"] - row["create_time"]).total_seconds()
 
 
+@pytest.mark.scenario("M11")
 async def test_without_funds_there_is_no_call(calls: Calls) -> None:
     with pytest.raises(InsufficientFunds) as refused:
         await calls.reserve(amount=FUNDS + RESERVED)
@@ -194,6 +195,7 @@ async def test_nobody_settles_another_tenants_call(calls: Calls) -> None:
     assert (FUNDS - RESERVED, RESERVED, NOTHING) == await calls.funds()
 
 
+@pytest.mark.scenario("M11")
 async def test_the_reaper_settles_what_nobody_reported_and_captures_nothing(calls: Calls) -> None:
     lost, live = await calls.reserve(time_left=-31.0), await calls.reserve(time_left=-29.0)
     reaped = await calls.store.reaper.reap(budget=time_enough())

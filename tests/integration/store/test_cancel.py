@@ -61,6 +61,7 @@ async def test_a_queued_job_is_cancelled_at_once(store: Store) -> None:
     assert [] == await store.claim()
 
 
+@pytest.mark.scenario("X4")
 async def test_a_job_in_backoff_is_cancelled_at_once(store: Store) -> None:
     await store.tenant()
     run = await store.running()
@@ -69,6 +70,7 @@ async def test_a_job_in_backoff_is_cancelled_at_once(store: Store) -> None:
     await require_cancelled(store, run.job_id)
 
 
+@pytest.mark.scenario("X1")
 async def test_a_cancel_before_the_start_step_keeps_the_provider_from_being_called(store: Store) -> None:
     await store.tenant()
     await store.create()
@@ -101,6 +103,7 @@ async def test_a_running_job_hears_of_the_cancel_wherever_it_writes(store: Store
         assert Verdict.CANCEL_REQUESTED == ended.verdict
 
 
+@pytest.mark.scenario("X7")
 async def test_a_result_that_is_complete_when_the_cancel_is_in_the_row_is_refused(store: Store) -> None:
     await store.tenant()
     run = await store.running()
@@ -111,6 +114,7 @@ async def test_a_result_that_is_complete_when_the_cancel_is_in_the_row_is_refuse
     await require_cancelled(store, run.job_id, captured=DELIVERED)
 
 
+@pytest.mark.scenario("X7")
 async def test_cancel_and_acceptance_that_meet_agree_on_one_end(store: Store) -> None:
     await store.tenant()
     for _ in range(20):

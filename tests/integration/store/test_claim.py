@@ -36,6 +36,7 @@ async def create_many(store: Store, tenant: TenantId, count: int) -> list[JobId]
     return await asyncio.gather(*(store.create(tenant) for _ in range(count)))
 
 
+@pytest.mark.scenario("C3")
 async def test_a_tenant_with_one_job_starts_in_the_next_claim_however_many_wait_ahead(store: Store) -> None:
     await store.tenant()
     await store.tenant(OTHER)
@@ -108,6 +109,7 @@ async def test_the_limit_of_a_lane_holds_for_all_tenants_together(store: Store) 
     assert [] == await store.claim(10)
 
 
+@pytest.mark.scenario("C6")
 async def test_a_job_that_waits_for_its_backoff_holds_up_no_ready_one(store: Store) -> None:
     await store.tenant()
     await store.create(priority=100)
@@ -163,6 +165,7 @@ CREATE TRIGGER never_above AFTER UPDATE ON hourglass.lanes
 """
 
 
+@pytest.mark.scenario("C4")
 async def test_no_limit_is_ever_exceeded_by_concurrent_claimers(busy_store: Store) -> None:
     """Half of them serve one lane, half the other, so that nothing but the tenant's own limit bounds both."""
     tenants = [await busy_store.tenant(tenant, max_running=LIMIT) for tenant in (TENANT, OTHER)]
@@ -224,6 +227,7 @@ async def _most_running(connection: Connection, done: asyncio.Event) -> tuple[in
     return per_tenant, per_lane
 
 
+@pytest.mark.scenario("C7")
 async def test_a_release_costs_nothing(store: Store) -> None:
     await store.tenant()
     job_id = await store.create()
@@ -236,6 +240,7 @@ async def test_a_release_costs_nothing(store: Store) -> None:
     assert (0, 1, RESERVED) == (tenant.running, tenant.queued, tenant.reserved)
 
 
+@pytest.mark.scenario("C7")
 async def test_a_payload_that_kills_its_worker_before_the_send_ends_as_poisoned(store: Store) -> None:
     await store.tenant()
     job_id = await store.create()

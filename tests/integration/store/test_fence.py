@@ -126,6 +126,7 @@ async def taken_over(store: Store, zombie: Claimed) -> AsyncIterator[None]:
 
 
 @named
+@pytest.mark.scenario("L3")
 async def test_a_zombie_hits_nothing_after_the_takeover(store: Store, write: Write) -> None:
     await store.tenant()
     zombie = await store.running(lease=OVER)
@@ -138,6 +139,7 @@ async def test_a_zombie_hits_nothing_after_the_takeover(store: Store, write: Wri
 
 
 @pytest.mark.parametrize("write", WAITING_WRITES, ids=lambda write: write.__name__)
+@pytest.mark.scenario("L3")
 async def test_a_zombie_whose_write_began_before_the_takeover_committed_hits_nothing(
     store: Store, write: Write
 ) -> None:
@@ -157,6 +159,7 @@ async def test_a_zombie_whose_write_began_before_the_takeover_committed_hits_not
 
 
 @pytest.mark.parametrize("write", WAITING_WRITES, ids=lambda write: write.__name__)
+@pytest.mark.scenario("L3")
 async def test_who_waits_behind_the_takeover_for_a_third_ones_lock_hits_nothing(
     store: Store, write: Write
 ) -> None:
@@ -182,6 +185,7 @@ async def test_renewal_never_waits_and_is_lost_only_when_the_token_is_gone(store
     assert Verdict.LEASE_LOST == await renew(store, zombie)
 
 
+@pytest.mark.scenario("L10")
 async def test_a_busy_row_delays_no_other_renewal(store: Store) -> None:
     await store.tenant()
     busy, free = await store.running(), await store.running()
@@ -191,6 +195,7 @@ async def test_a_busy_row_delays_no_other_renewal(store: Store) -> None:
         assert [Verdict.BUSY, Verdict.OK] == await store.runs.renew(runs, lease=LEASE, budget=time_enough())
 
 
+@pytest.mark.scenario("L10")
 async def test_an_acceptance_that_waits_for_funds_delays_no_other_renewal(store: Store) -> None:
     await store.tenant()
     ending, other = await store.running(), await store.running()
@@ -205,6 +210,7 @@ async def test_an_acceptance_that_waits_for_funds_delays_no_other_renewal(store:
         assert Verdict.OK == await accepting
 
 
+@pytest.mark.scenario("L9")
 async def test_the_lease_is_not_the_fence_until_somebody_takes_over(store: Store) -> None:
     await store.tenant()
     late = await store.running(lease=OVER)
@@ -241,6 +247,7 @@ async def test_a_run_that_was_sent_meanwhile_is_not_taken_over_as_not_sent(store
     assert Verdict.NOT_DUE == ended.verdict
 
 
+@pytest.mark.scenario("L4")
 async def test_a_slot_is_freed_once_when_reaper_and_late_finish_meet(store: Store) -> None:
     await store.tenant(max_running=1)
     async with superuser(store) as connection:
@@ -255,6 +262,7 @@ async def test_a_slot_is_freed_once_when_reaper_and_late_finish_meet(store: Stor
         assert 20 == await connection.fetchval("SELECT count(*) FROM hourglass.job_results")
 
 
+@pytest.mark.scenario("L3")
 async def test_a_zombie_writes_its_own_cost_and_nothing_else(store: Store) -> None:
     await store.tenant()
     zombie = await store.running(lease=OVER)
@@ -270,6 +278,7 @@ async def test_a_zombie_writes_its_own_cost_and_nothing_else(store: Store) -> No
     assert (ZERO, CHARGE) == (detail.job.captured, detail.job.cost.amount)
 
 
+@pytest.mark.scenario("L8")
 async def test_every_claim_has_a_token_and_an_attempt_number_never_seen_before(store: Store) -> None:
     await store.tenant()
     await store.create()

@@ -34,6 +34,7 @@ from tests.store import (
 pytestmark = pytest.mark.every_postgres
 
 
+@pytest.mark.scenario("U3")
 async def test_a_held_job_has_no_slot_and_keeps_its_reservation_and_token(store: Store) -> None:
     await store.tenant(max_running=1)
     run = await store.held()
@@ -53,6 +54,7 @@ async def test_the_policy_hold_is_what_the_reaper_follows_too(store: Store) -> N
     assert [AttemptOutcome.UNKNOWN] == [attempt.end.outcome for attempt in detail.attempts]
 
 
+@pytest.mark.scenario("U5")
 async def test_a_late_result_is_accepted_once(store: Store) -> None:
     await store.tenant()
     run = await store.held()
@@ -179,6 +181,7 @@ async def test_an_outcome_that_is_still_unknown_changes_nothing(store: Store) ->
     assert before == await store.reader.get(TENANT, run.job_id, budget=time_enough(), with_attempts=True)
 
 
+@pytest.mark.scenario("U3", "U5")
 async def test_a_hold_that_nobody_ends_fails_the_job_and_refuses_what_comes_after(store: Store) -> None:
     await store.tenant()
     run = await store.running()

@@ -52,6 +52,7 @@ async def require_one_job(store: Store) -> None:
     assert job_id == known.job_id
 
 
+@pytest.mark.scenario("I1")
 async def test_fifty_creates_with_one_key_make_one_job(busy_store: Store) -> None:
     await busy_store.tenant()
     outcomes = await create_fifty(busy_store)
@@ -60,6 +61,7 @@ async def test_fifty_creates_with_one_key_make_one_job(busy_store: Store) -> Non
     await require_one_job(busy_store)
 
 
+@pytest.mark.scenario("I1")
 async def test_fifty_creates_make_one_job_when_the_first_one_rolls_back_while_they_wait(
     busy_store: Store,
 ) -> None:
@@ -74,6 +76,7 @@ async def test_fifty_creates_make_one_job_when_the_first_one_rolls_back_while_th
     await require_one_job(busy_store)
 
 
+@pytest.mark.scenario("I2")
 async def test_a_key_is_taken_again_when_its_lifetime_is_over(store: Store) -> None:
     await store.tenant()
     job = new_job(key=ONE)
@@ -84,6 +87,7 @@ async def test_a_key_is_taken_again_when_its_lifetime_is_over(store: Store) -> N
         await store.create(key=ONE)
 
 
+@pytest.mark.scenario("I4")
 async def test_two_tenants_may_use_the_same_key(store: Store) -> None:
     for tenant in (TENANT, OTHER):
         await store.tenant(tenant)

@@ -157,6 +157,7 @@ WORKERS, STEPS = 8, 60
 TENANTS = [TenantId(name) for name in ("a", "b", "c")]
 
 
+@pytest.mark.scenario("D4")
 async def test_random_interleavings_of_everything_never_deadlock(busy_store: Store) -> None:
     """DatabaseConflict would be a deadlock; every other refusal is a typed outcome."""
     for tenant in TENANTS:

@@ -31,6 +31,7 @@ WRITTEN_BY_CREATE = (
 )  # fmt: skip
 
 
+@pytest.mark.scenario("M1")
 async def test_funds_for_three_jobs_make_exactly_three_of_fifty_creates(busy_store: Store) -> None:
     await busy_store.tenant(funds=3 * RESERVED + RESERVED / 2)
     outcomes = await asyncio.gather(*(busy_store.create() for _ in range(50)), return_exceptions=True)
@@ -54,6 +55,7 @@ async def test_a_tenant_without_funds_and_one_that_is_unknown_create_nothing(sto
             assert 0 == await connection.fetchval(f"SELECT count(*) FROM hourglass.{table}")
 
 
+@pytest.mark.scenario("M3")
 async def test_a_job_is_settled_once_whoever_ends_it_again(store: Store) -> None:
     await store.tenant()
     run = await store.running(lease=OVER)
@@ -83,6 +85,7 @@ async def test_money_that_was_settled_without_ending_its_job_stops_the_ending(st
     assert JobState.RUNNING == detail.job.state
 
 
+@pytest.mark.scenario("M5")
 async def test_what_goes_beyond_the_reservation_is_the_operators(store: Store) -> None:
     await store.tenant(funds=RESERVED)
     run = await store.running()
@@ -95,6 +98,7 @@ async def test_what_goes_beyond_the_reservation_is_the_operators(store: Store) -
     assert (Decimal(0), Decimal(0), RESERVED) == (tenant.available, tenant.reserved, tenant.captured)
 
 
+@pytest.mark.scenario("M5")
 async def test_a_failed_job_releases_all_and_keeps_what_its_attempts_cost(store: Store) -> None:
     await store.tenant()
     run = await store.running()
@@ -122,6 +126,7 @@ async def test_a_batch_settles_every_job_of_every_tenant(store: Store) -> None:
     assert 5 * CHARGE == sum(captured)
 
 
+@pytest.mark.scenario("M10")
 async def test_money_moves_in_once_a_request_id(store: Store) -> None:
     await store.tenant(funds=Decimal(0))
 

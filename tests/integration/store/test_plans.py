@@ -95,12 +95,14 @@ def require_one_row_a_look_up(plan: Plan, relation: str) -> None:
     assert all(node.rows <= 1 and node.removed == 0 for node in scans), plan.text
 
 
+@pytest.mark.scenario("C1")
 async def test_a_claim_reads_what_it_claims(crowd: TestDatabase) -> None:
     plan = await plan_of(crowd.worker, "claim_jobs", *CLAIM)
     assert {"jobs_ready_index", "jobs_pkey"} == plan.indexes("jobs")
     require_little_read(plan, most=4 * BATCH)
 
 
+@pytest.mark.scenario("C1")
 async def test_a_claim_of_one_reads_no_more_for_a_longer_queue(crowd: TestDatabase) -> None:
     one = (*CLAIM[:2], 1, *CLAIM[3:])
     plan = await plan_of(crowd.worker, "claim_jobs", *one)
@@ -108,6 +110,7 @@ async def test_a_claim_of_one_reads_no_more_for_a_longer_queue(crowd: TestDataba
     assert probes <= 2 * 100 + 1, plan.text
 
 
+@pytest.mark.scenario("C1")
 async def test_a_claim_takes_milliseconds(
     crowd: TestDatabase, record_property: Callable[[str, object], None]
 ) -> None:

@@ -209,6 +209,7 @@ async def test_two_reaping_processes_take_each_run_over_once(
     assert len(jobs) == len(claimed)
 
 
+@pytest.mark.scenario("L7")
 async def test_when_a_reaping_process_dies_another_goes_on(store: Store, database: TestDatabase) -> None:
     await store.tenant()
     async with background_loops(grace=GRACE) as survivors, reaping(database.worker, survivors) as survivor:

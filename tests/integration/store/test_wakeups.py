@@ -295,6 +295,7 @@ async def test_a_listener_that_cannot_connect_at_first_begins_when_it_can(
     assert listener.listening
 
 
+@pytest.mark.scenario("O2")
 async def test_a_connection_that_goes_silent_is_noticed_and_replaced(
     loops: Loops,
     subscriptions: Subscriptions,

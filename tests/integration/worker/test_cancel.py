@@ -37,6 +37,7 @@ async def _tokens_flushed(bench: Bench, job: JobId, *, at_least: int = 1) -> Non
     await eventually(enough, within=10.0)
 
 
+@pytest.mark.scenario("X1")
 async def test_a_cancel_before_the_start_step_means_that_the_provider_is_never_called(bench: Bench) -> None:
     """The locked row says so to the start step: NOT_SENT, and nothing is charged."""
     job = await bench.job("simulated-fast")
@@ -49,6 +50,7 @@ async def test_a_cancel_before_the_start_step_means_that_the_provider_is_never_c
     assert (Decimal(0), Decimal(0)) == await bench.funds()
 
 
+@pytest.mark.scenario("X1", "X5")
 async def test_a_cancel_after_tokens_closes_the_call_and_charges_what_was_delivered(bench: Bench) -> None:
     """The two events have their own times; the provider's cost stays unknown."""
     job = await bench.job("simulated-drip")
@@ -82,6 +84,7 @@ async def test_a_cancel_after_tokens_closes_the_call_and_charges_what_was_delive
 
 
 @pytest.mark.parametrize("wake_ups", [True, False])
+@pytest.mark.scenario("X2")
 async def test_a_cancel_reaches_a_running_job_with_and_without_notifications(
     bench: Bench, wake_ups: bool
 ) -> None:
@@ -102,6 +105,7 @@ async def test_a_cancel_reaches_a_running_job_with_and_without_notifications(
     assert (Decimal(0), Decimal(0)) == await bench.funds()
 
 
+@pytest.mark.scenario("X7")
 async def test_a_whole_answer_that_meets_a_cancel_is_not_accepted(bench: Bench) -> None:
     """What CancelJob answered is what happens: the delivered tokens are charged, and the cost is known."""
     job = await bench.job("simulated:tokens=20,tps=40")
@@ -125,6 +129,7 @@ async def test_a_whole_answer_that_meets_a_cancel_is_not_accepted(bench: Bench) 
     assert EventKind.RESULT_ACCEPTED not in kinds
 
 
+@pytest.mark.scenario("X4")
 async def test_a_cancel_beats_an_error_that_would_be_retried(bench: Bench) -> None:
     """Cancel plus a retryable error is CANCELLED."""
     job = await bench.job("simulated:status=500,first=0.5")

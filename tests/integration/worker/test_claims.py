@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from jobs_store.identifiers import TenantId
 from jobs_store.states import JobState
 from jobs_store.wakeups import jobs_ready
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 SLOW_POLL = {"poll_interval": 30.0}
 
 
+@pytest.mark.scenario("C8")
 async def test_a_backlog_is_worked_off_without_waiting_for_polls(bench: Bench) -> None:
     """Every slot that comes free is filled again at once."""
     jobs = [await bench.job("simulated-fast:tokens=2") for _ in range(40)]

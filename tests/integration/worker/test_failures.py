@@ -42,6 +42,7 @@ async def test_a_refused_request_fails_the_job_at_once(bench: Bench) -> None:
     assert (Decimal(0), Decimal(0)) == await bench.funds()
 
 
+@pytest.mark.scenario("U2")
 async def test_a_server_error_is_tried_again_until_the_attempts_are_used_up(bench: Bench) -> None:
     """Transient: one wire call is one attempt, and every one counts."""
     job = await bench.job("simulated-500", max_attempts=2)
@@ -54,6 +55,7 @@ async def test_a_server_error_is_tried_again_until_the_attempts_are_used_up(benc
     assert (Decimal(0), Decimal(0)) == await bench.funds()
 
 
+@pytest.mark.scenario("U4")
 async def test_refused_credentials_park_the_lane_and_fail_no_job(bench: Bench) -> None:
     """Platform: our account is at fault, so the job waits and the attempt does not count."""
     job = await bench.job("simulated-401", max_attempts=1)
@@ -85,6 +87,7 @@ def closed_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
+@pytest.mark.scenario("U1")
 async def test_a_refused_connection_is_no_attempt_that_counts(bench: Bench, closed_port: int) -> None:
     """Proven not sent: FAILED, uncounted, free of cost; the job waits for its turn again."""
     job = await bench.job("simulated-fast", max_attempts=1)
@@ -98,6 +101,7 @@ async def test_a_refused_connection_is_no_attempt_that_counts(bench: Bench, clos
     assert 0 == detail.job.attempt_count
 
 
+@pytest.mark.scenario("U1")
 async def test_a_lost_answer_is_unknown_and_retried_where_the_policy_says_so(bench: Bench) -> None:
     """RETRY: every attempt keeps what it may have cost at worst."""
     job = await bench.job("simulated-reset-mid", max_attempts=2)
@@ -111,6 +115,7 @@ async def test_a_lost_answer_is_unknown_and_retried_where_the_policy_says_so(ben
     assert 2 * WORST_CASE == detail.job.cost.worst_case
 
 
+@pytest.mark.scenario("U3")
 async def test_a_lost_answer_is_not_retried_beyond_what_the_attempts_may_cost(bench: Bench) -> None:
     """The unknown attempt counts at its worst case."""
     limit = 2 * WORST_CASE - Decimal("0.0001")
@@ -121,6 +126,7 @@ async def test_a_lost_answer_is_not_retried_beyond_what_the_attempts_may_cost(be
     assert ["UNKNOWN"] == outcomes(detail)
 
 
+@pytest.mark.scenario("U3")
 async def test_a_lost_answer_is_held_where_the_policy_says_so(bench: Bench) -> None:
     """HOLD: the slot is free, the money stays reserved."""
     job = await bench.job("simulated-reset-mid", unknown_outcome_policy=UnknownOutcomePolicy.HOLD)
@@ -140,6 +146,7 @@ async def test_a_lost_answer_fails_the_job_where_the_policy_says_so(bench: Bench
     assert (Decimal(0), Decimal(0)) == await bench.funds()
 
 
+@pytest.mark.scenario("X3")
 async def test_an_attempt_that_takes_too_long_is_closed_before_the_next_one(bench: Bench) -> None:
     """The attempt's own limit: its connection is closed, its outcome unknown."""
     job = await bench.job("simulated-drip", attempt_timeout=0.5, max_attempts=2)
@@ -175,6 +182,7 @@ async def test_a_model_that_no_route_serves_parks_its_lane(bench: Bench) -> None
     assert "UNROUTED_MODEL" == attempts(detail)[0].end.cause
 
 
+@pytest.mark.scenario("C7")
 async def test_a_payload_that_cannot_be_read_ends_as_poisoned(bench: Bench) -> None:
     """Not in a loop, and nothing is ever sent for it."""
     job = await bench.job("simulated-fast", messages=({"role": "nobody", "content": "?"},))

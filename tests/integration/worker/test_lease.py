@@ -6,6 +6,8 @@ import time
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pytest
+
 from jobs_store.events import EventKind
 from jobs_store.states import AttemptOutcome, CostBasis, JobState, UnknownOutcomePolicy
 from tests.integration.worker.workers import attempts, outcomes
@@ -19,6 +21,7 @@ NO_RENEWAL = {"lease": 60.0, "cut_off": 50.0, "renewal_interval": 40.0, "wake_up
 """Nobody but the test ends these leases, and no renewal tells the run."""
 
 
+@pytest.mark.scenario("L3")
 async def test_a_stale_answer_is_refused_and_its_cost_stays_on_its_own_attempt(bench: Bench) -> None:
     """The job was taken over in the middle of the call; the second run's answer is the one accepted."""
     job = await bench.job("simulated:tokens=20,tps=15")
@@ -46,6 +49,7 @@ async def test_a_stale_answer_is_refused_and_its_cost_stays_on_its_own_attempt(b
     assert {second.number} == {delta.attempt_number for delta in deltas}
 
 
+@pytest.mark.scenario("L3")
 async def test_a_run_that_lost_its_lease_closes_its_call(bench: Bench) -> None:
     """The next renewal finds another token on the row, or none."""
     job = await bench.job("simulated-drip", unknown_outcome_policy=UnknownOutcomePolicy.FAIL)
@@ -60,6 +64,7 @@ async def test_a_run_that_lost_its_lease_closes_its_call(bench: Bench) -> None:
     assert (JobState.FAILED, ["UNKNOWN"]) == (detail.job.state, outcomes(detail))
 
 
+@pytest.mark.scenario("U5")
 async def test_the_late_answer_of_a_held_job_is_accepted(bench: Bench) -> None:
     """The takeover put the job on hold; its token stays, so the run goes on and ends it."""
     job = await bench.job("simulated:tokens=20,tps=15", unknown_outcome_policy=UnknownOutcomePolicy.HOLD)
@@ -76,6 +81,7 @@ async def test_the_late_answer_of_a_held_job_is_accepted(bench: Bench) -> None:
     assert detail.job.captured > 0
 
 
+@pytest.mark.scenario("L9")
 async def test_an_answer_that_comes_after_expiry_but_before_a_takeover_is_accepted(bench: Bench) -> None:
     """Expiry permits a takeover, it orders no stop."""
     job = await bench.job("simulated:tokens=10,tps=10")
@@ -86,6 +92,7 @@ async def test_an_answer_that_comes_after_expiry_but_before_a_takeover_is_accept
     assert (JobState.SUCCEEDED, ["SUCCEEDED"]) == (detail.job.state, outcomes(detail))
 
 
+@pytest.mark.scenario("L1")
 async def test_leases_are_renewed_while_the_main_loop_is_blocked(bench: Bench) -> None:
     """Work that blocks the loop for longer than the lease costs no lease."""
     job = await bench.job("simulated-drip")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pytest
+
 from jobs_store.states import JobState
 from tests.integration.worker.workers import outcomes
 from tests.proxied import proxy_to, through
@@ -24,6 +26,7 @@ CREATE CONSTRAINT TRIGGER commit_waits AFTER DELETE ON hourglass.jobs DEFERRABLE
 """
 
 
+@pytest.mark.scenario("O8")
 async def test_an_answer_that_was_paid_for_is_accepted_when_postgres_is_back(bench: Bench) -> None:
     """The whole end of the call falls into the outage; it is accepted afterwards, and not bought twice."""
     job = await bench.job("simulated:tokens=10,tps=10")
@@ -53,6 +56,7 @@ async def test_an_answer_that_was_paid_for_is_accepted_when_postgres_is_back(ben
     assert (Decimal(0), detail.job.captured) == await bench.funds()
 
 
+@pytest.mark.scenario("S3")
 async def test_an_acceptance_whose_commit_was_not_answered_is_found_out(bench: Bench) -> None:
     """The connection breaks during COMMIT, which holds all the same: accepted once, captured once."""
     await bench.administer(COMMIT_WAITS_AT_THE_GATE)

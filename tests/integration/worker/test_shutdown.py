@@ -33,6 +33,7 @@ CREATE TRIGGER start_waits BEFORE UPDATE ON hourglass.jobs FOR EACH ROW
 """
 
 
+@pytest.mark.scenario("S1", "S2")
 async def test_a_run_that_was_not_sent_goes_back_to_the_queue_at_once(bench: Bench) -> None:
     """Uncharged, uncounted, and the provider never hears of it; the start step was already under way."""
     await bench.administer(START_WAITS_AT_THE_GATE)
@@ -55,6 +56,7 @@ async def test_a_run_that_was_not_sent_goes_back_to_the_queue_at_once(bench: Ben
     assert detail.job.ready_time - attempts(detail)[0].end_time < timedelta(seconds=0.001)
 
 
+@pytest.mark.scenario("S1")
 async def test_a_call_may_end_within_the_grace(bench: Bench) -> None:
     """Nothing new is claimed meanwhile."""
     job = await bench.job("simulated:tokens=10,tps=10")
@@ -68,6 +70,7 @@ async def test_a_call_may_end_within_the_grace(bench: Bench) -> None:
     assert JobState.QUEUED is (await bench.get(late)).job.state
 
 
+@pytest.mark.scenario("S1")
 async def test_a_call_beyond_the_grace_is_closed_and_unknown(bench: Bench) -> None:
     """It follows its policy, and keeps what it may have cost; nothing is left RUNNING."""
     held = await bench.job("simulated-drip", unknown_outcome_policy=UnknownOutcomePolicy.HOLD)
@@ -108,6 +111,7 @@ async def test_a_drain_call_ends_the_worker_like_a_signal(bench: Bench) -> None:
 
 
 @pytest.mark.faults
+@pytest.mark.scenario("S4")
 async def test_collecting_garbage_kills_no_run(bench: Bench) -> None:
     """200 runs that wait for their provider are all owned by somebody."""
     big = await bench.store.tenant(TenantId("big"), max_running=200)

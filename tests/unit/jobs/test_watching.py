@@ -89,6 +89,7 @@ def sequences(events: list[Event]) -> list[int]:
 
 
 @pytest.mark.parametrize("block", range(10))
+@pytest.mark.scenario("W1")
 async def test_a_stream_joined_at_any_moment_is_the_log_once_and_in_order(block: int) -> None:
     for seed in range(block * 50, block * 50 + 50):
         random = Random(seed)
@@ -124,6 +125,7 @@ def finished() -> SimulatedJob:
     return job
 
 
+@pytest.mark.scenario("W6")
 async def test_a_finished_job_is_replayed_to_its_terminal_event() -> None:
     job = finished()
     got = await watched(SimulatedStore(job))
@@ -148,6 +150,7 @@ async def test_a_cursor_of_an_epoch_that_never_was_is_out_of_range() -> None:
         await watched(SimulatedStore(job), after=sequence(9, 1))
 
 
+@pytest.mark.scenario("W3")
 async def test_a_cursor_in_text_that_died_goes_on_at_the_next_epoch() -> None:
     job = finished()
     lost = Sequence(job.durable[0].sequence + 50)
@@ -156,6 +159,7 @@ async def test_a_cursor_in_text_that_died_goes_on_at_the_next_epoch() -> None:
     assert got[0].sequence == sequence(2, 1)
 
 
+@pytest.mark.scenario("W6")
 async def test_a_job_that_is_retried_after_its_end_is_watched_into_the_new_epoch() -> None:
     job = finished()
     job.durable.append(

@@ -8,6 +8,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ async def test_no_budget_changes_when_the_wall_clock_steps(
         job_id = (await stub.CreateJob(_create("k0"), timeout=5, metadata=of(TENANT))).job.job_id
         for offset in (TEN_MINUTES, -TEN_MINUTES):
             took, answer = await stepped_while_pricing_hangs(
-                stub, f"hung {offset}", proxy, lambda offset=offset: clock.step(offset)
+                stub, f"hung {offset}", proxy, partial(clock.step, offset)
             )
             assert "UPSTREAM_TIMEOUT" == answer.reason
             assert 0.68 <= took < 1.6, "pricing's share is 0.7 s of 2"

@@ -3,34 +3,23 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from budget.grpc_client import CHANNEL_OPTIONS, SERVER_PING_OPTIONS
 from servicekit.settings import ServerSettings
 
 Options = Sequence[tuple[str, Any]]
 
-# A server counts pings that come faster than its minimum and ends the connection after a few
-# (too_many_pings). Clients ping at twice that interval, so that no jitter earns one.
-CLIENT_PING_INTERVAL: Final = 30.0
-_LEAST_PING_INTERVAL: Final = CLIENT_PING_INTERVAL / 2
+_PING_INTERVAL: Final = 30.0
 _PING_TIMEOUT: Final = 10.0
 _STREAM_WINDOW: Final = 65536
 _MAX_METADATA: Final = 16384
 
 
 def client_options(*, max_response_bytes: int = 8 * 1024 * 1024, lb_round_robin: bool = False) -> Options:
-    """Options of a channel between services of ours. Core's retries are off: the budget decides on them."""
+    """Options of a channel between services of ours: those of the budget, with limits and back-pressure."""
     options: list[tuple[str, Any]] = [
-        ("grpc.keepalive_time_ms", _ms(CLIENT_PING_INTERVAL)),
-        ("grpc.keepalive_timeout_ms", _ms(_PING_TIMEOUT)),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
+        *CHANNEL_OPTIONS,
         ("grpc.max_receive_message_length", max_response_bytes),
         ("grpc.max_metadata_size", _MAX_METADATA),
-        ("grpc.enable_retries", 0),
-        ("grpc.enable_http_proxy", 0),
-        # Back within half a second after an outage; the defaults take up to 3.7 s.
-        ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 1000),
         *_back_pressure(),
     ]
     if lb_round_robin:
@@ -47,9 +36,8 @@ def server_options(settings: ServerSettings) -> Options:
         ("grpc.max_receive_message_length", settings.max_request_bytes),
         ("grpc.max_send_message_length", settings.max_response_bytes),
         ("grpc.max_metadata_size", _MAX_METADATA),
-        ("grpc.http2.min_ping_interval_without_data_ms", _ms(_LEAST_PING_INTERVAL)),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.keepalive_time_ms", _ms(CLIENT_PING_INTERVAL)),
+        *SERVER_PING_OPTIONS,
+        ("grpc.keepalive_time_ms", _ms(_PING_INTERVAL)),
         ("grpc.keepalive_timeout_ms", _ms(_PING_TIMEOUT)),
         *_back_pressure(),
     ]

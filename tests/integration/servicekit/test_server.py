@@ -16,7 +16,7 @@ from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from servicekit.channels import CLIENT_PING_INTERVAL, client_options, server_options
+from servicekit.channels import client_options, server_options
 from servicekit.drain import Drain
 from servicekit.health import Health, ReadinessLoop
 from servicekit.listen import CannotListen, bind
@@ -304,7 +304,6 @@ async def test_a_message_above_the_limit_is_refused() -> None:
 def test_a_client_never_pings_faster_than_a_server_allows() -> None:
     client, server = dict(client_options()), dict(server_options(ServerSettings()))
 
-    assert CLIENT_PING_INTERVAL * 1000 == client["grpc.keepalive_time_ms"]
     least = server["grpc.http2.min_ping_interval_without_data_ms"]
     assert client["grpc.keepalive_time_ms"] >= 2 * least
 

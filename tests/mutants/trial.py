@@ -18,7 +18,7 @@ from tests.mutants.mutant import MalformedMutant, Mutant
 
 RUN_LIMIT: Final = 120.0
 """Seconds for one mutant's tests."""
-TEST_LIMIT: Final = 30
+TEST_LIMIT: Final = 20
 """Seconds for one test; a test that a mutant hangs has failed."""
 _NOT_COPIED: Final = (
     ".git",

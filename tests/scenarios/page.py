@@ -14,8 +14,8 @@ SOURCE = Path(__file__).with_name("scenarios.toml")
 HEAD = """\
 # Scenarios
 
-Faults that broke systems of this kind, as promises, and the tests that play each of them. A scenario without a
-test is open. Tests marked `faults` run in `make test-faults`, the others in `make test`.
+Faults that broke systems of this kind, as promises, and the tests that play each of them. A scenario without
+tests is open. Tests marked `faults` run in `make test-faults`, the others in `make test`.
 
 This page is made from `tests/scenarios/scenarios.toml` and from the tests' markers: `make scenarios`.
 """

@@ -91,6 +91,8 @@ class GrpcServer:
     """Answers every call at once, or never."""
 
     hung: bool = False
+    takes: float = 0.0
+    """Seconds that a price takes."""
     calls: list[str] = field(default_factory=list)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -117,6 +119,7 @@ class GrpcServer:
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise
+        await asyncio.sleep(self.takes)
         return b"priced"
 
     async def _load(self, _request: bytes, _context: Context) -> bytes:

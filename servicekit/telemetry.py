@@ -104,7 +104,7 @@ def start_telemetry(
         traces.add_span_processor(processor)
     readers = (*metric_readers, *_otlp_readers(settings))
     trace.set_tracer_provider(traces)
-    # Without a reader the SDK would still make every measurement: a fifth of what a request costs in telemetry.
+    # Without a reader the SDK would still measure, a fifth of what telemetry costs, for nobody.
     meters = None
     if readers:
         meters = MeterProvider(resource=resource, metric_readers=readers, shutdown_on_exit=False)

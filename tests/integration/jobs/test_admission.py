@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from grpc import StatusCode
@@ -21,7 +22,7 @@ LIMIT = 2
 @pytest.fixture
 async def jobs(database: TestDatabase) -> AsyncIterator[Jobs]:
     """JobService with room for two normal calls."""
-    limits = {"admission_minimum": LIMIT, "admission_maximum": LIMIT, "admission_waiting": 1}
+    limits: dict[str, Any] = {"admission_minimum": LIMIT, "admission_maximum": LIMIT, "admission_waiting": 1}
     async with pricing_server() as pricing, jobs_server(database, pricing=pricing, **limits) as running:
         await running.fund(TENANT, Decimal(10))
         yield running

@@ -233,13 +233,12 @@ class Chaos:
             decision = decision_about(job_id, tenant=tenant)
             resolution = self.chance.choice(list(Resolution))
             decisions, budget = self.store.decisions, time_enough()
-            await self.chance.choice(
-                [
-                    lambda: decisions.retry(decision, budget=budget),
-                    lambda: decisions.resolve(decision, resolution, budget=budget),
-                    lambda: decisions.erase(decision, budget=budget),
-                ]
-            )()
+            choices: list[Callable[[], Awaitable[object]]] = [
+                lambda: decisions.retry(decision, budget=budget),
+                lambda: decisions.resolve(decision, resolution, budget=budget),
+                lambda: decisions.erase(decision, budget=budget),
+            ]
+            await self.chance.choice(choices)()
 
     async def reap(self) -> None:
         await self.store.reaper.reap(budget=time_enough())

@@ -23,11 +23,11 @@ from servicekit.call import call_of
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Multicallable = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
-# The classic split of 2 s: 700 + 500 + 400 ms, 200 ms in reserve for the answer, 200 ms for everything else.
+# The classic split of 2 s: 700 + 500 + 400 ms, 200 ms in reserve for the answer.
 HTTP: Final = Policy(dependency="http", method="read", limit=0.7, floor=0.02)
 PRICE: Final = Policy(dependency="pricing", method="GetPrice", limit=0.5, floor=0.02)
 STORE: Final = Policy(dependency="postgres", method="store", limit=0.4, floor=0.02)
-LOAD: Final = Policy(dependency="worker", method="GetLoad", limit=0.2, floor=0.1, optional=True)
+LOAD: Final = Policy(dependency="worker", method="GetLoad", limit=0.5, floor=0.1, optional=True)
 HTTP_LIMITS: Final = HttpLimits(first_byte=5.0, between=5.0)
 APPLICATION: Final = "reference-handler"
 

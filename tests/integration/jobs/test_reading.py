@@ -144,13 +144,3 @@ async def test_a_queued_job_is_cancelled_at_once_and_its_money_goes_back(jobs: J
     assert (await cancel(jobs, job_id)).outcome == pb.CANCEL_OUTCOME_ALREADY_TERMINAL
     funds = (await jobs.sql("SELECT available, reserved, captured FROM hourglass.tenant_funds"))[0]
     assert tuple(funds) == (10, 0, 0)
-
-
-async def test_what_this_version_does_not_fill_says_so(jobs: Jobs) -> None:
-    for name in ("RetryJob", "ResolveJob", "EraseJobContent"):
-        refused = await failure(
-            getattr(jobs.jobs, name)(getattr(pb, f"{name}Request")(), metadata=of(TENANT))
-        )
-        assert refused.kind == (StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED")
-    refused = await failure(jobs.jobs.Generate(pb.GenerateRequest(), metadata=of(TENANT)).read())
-    assert refused.kind == (StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED")

@@ -5,6 +5,7 @@ and then shows where the service's time went.
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from statistics import median
 from typing import Final
 
 from bench.budget import child_calls, goodput, half_hung, hung, overhead, storm
@@ -45,15 +46,21 @@ async def profile(environment: Environment) -> str:
 def main() -> int:
     """0 when every target is met."""
     others: list[float] = []
+    lags: list[float] = []
 
     async def work(environment: Environment) -> tuple[list[Figure], str]:
         result = await measure(environment)
         others.extend(environment.quiet.others)
+        lags.extend(environment.quiet.lags)
         return result
 
     found, profiled = run(work)
     print(table(found))
-    write(found, FRESH / "budget.json", processors_used_by_others=[min(others), max(others)])
+    machine = {
+        "processors_used_by_others": [min(others), median(others), max(others)],
+        "latest_wake_up_of_an_idle_process_ms": [round(1000 * lag, 1) for lag in lags],
+    }
+    write(found, FRESH / "budget.json", machine=machine)
     curves = next(figure for figure in found if "curves" in figure.notes)
     (FRESH / "goodput.svg").write_text(goodput.plot(curves))
     for figure in missed(found):
@@ -61,7 +68,9 @@ def main() -> int:
     if profiled:
         (FRESH / "profile.txt").write_text(profiled)
         print(profiled)
-    print(f"others used {min(others):.2f} to {max(others):.2f} processors; figures and plot: {FRESH}")
+    print(f"others used {min(others):.2f} to {max(others):.2f} processors in the rounds that count")
+    print(f"an idle process was woken up to {1000 * max(lags):.0f} ms late (median {1000 * median(lags):.0f})")
+    print(f"figures and plot: {FRESH}")
     return 1 if missed(found) else 0
 
 

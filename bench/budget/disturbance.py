@@ -4,6 +4,8 @@ A shared machine is not quiet on request. Each round is run together with all si
 disturbed one falls away as a whole, and by what others used, never by how it came out.
 """
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ QUIET: Final = 0.15
 """Processors that others may use, on average, in a round that counts as undisturbed."""
 ROUNDS: Final = 5
 MOST_ROUNDS: Final = 8
+_STEP: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Quiet:
         self._roots = roots
         self.others: list[float] = []
         """What others used in every round that was kept."""
+        self.lags: list[float] = []
+        """How late this process, which has nothing to do meanwhile, was woken at the latest, by round."""
 
     async def rounds(
         self, work: Callable[[], Awaitable[Result]], *, most: int = MOST_ROUNDS
@@ -48,10 +53,27 @@ class Quiet:
 
     async def _round(self, work: Callable[[], Awaitable[Result]]) -> Round[Result]:
         busy, total, ours = self._used()
-        result = await work()
+        result = await self._watching_the_clock(work)
         busy_now, total_now, ours_now = self._used()
         foreign = max(0.0, busy_now - busy - (ours_now - ours))
         return Round(result, foreign / max(total_now - total, 0.01) * (psutil.cpu_count() or 1))
+
+    async def _watching_the_clock(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        latest = 0.0
+
+        async def watch() -> None:
+            nonlocal latest
+            while True:
+                due = time.monotonic() + _STEP
+                await asyncio.sleep(_STEP)
+                latest = max(latest, time.monotonic() - due)
+
+        watching = asyncio.create_task(watch())
+        try:
+            return await work()
+        finally:
+            watching.cancel()
+            self.lags.append(latest)
 
     def _used(self) -> tuple[float, float, float]:
         """Seconds: of all processors in use, of all processors in all, and of ours in use."""

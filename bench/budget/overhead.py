@@ -31,7 +31,7 @@ async def _round(environment: Environment, side: Side, seconds: float) -> tuple[
     before = await side.processor_seconds()
     answers = await environment.load(side, "closed", models=[QUICK] * CALLERS, seconds=seconds, timeout=2.0)
     used = await side.processor_seconds() - before
-    assert len(answers.good) >= 0.99 * len(answers.calls), answers.failed[:3]
+    assert len(answers.good) >= 0.9 * len(answers.calls), answers.failed[:3]
     return answers.good_rate, used / len(answers.calls) * 1e6
 
 

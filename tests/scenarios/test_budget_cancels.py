@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from servicekit.endings import Ending
 from tests.integration.servicekit.metrics import points
-from tests.jobs import TENANT, of
+from tests.jobs import PATIENT, TENANT, of
 from tests.postgres import TestDatabase
 from tests.scenarios.stage import Stage, staged
 from tests.waiting import eventually
@@ -118,7 +118,7 @@ async def _assert_every_job_is_whole(callers: Callers) -> None:
 async def test_a_thousand_cancelled_calls_leave_nothing_behind(
     measured: InMemoryMetricReader, database: TestDatabase
 ) -> None:
-    async with staged(database, admission=False, pool_size=4) as stage:
+    async with staged(database, admission=False, pool_size=4, policies=PATIENT) as stage:
         await play(stage, measured, calls=2_000)
 
 
@@ -128,5 +128,5 @@ async def test_a_thousand_cancelled_calls_leave_nothing_behind(
 async def test_five_thousand_cancelled_calls_leave_nothing_behind(
     measured: InMemoryMetricReader, database: TestDatabase
 ) -> None:
-    async with staged(database, admission=False, pool_size=4) as stage:
+    async with staged(database, admission=False, pool_size=4, policies=PATIENT) as stage:
         await play(stage, measured, calls=10_000)

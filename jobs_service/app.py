@@ -47,6 +47,8 @@ from jobs_store.quotes import QuoteStore
 from jobs_store.reading import JobReader
 from jobs_store.reaper import Reaper
 from jobs_store.reaper_loop import ReaperLoop, ReaperPace
+from jobs_store.retention import Retention, RetentionTerms
+from jobs_store.retention_loop import RetentionLoop
 from jobs_store.statements import statement
 from jobs_store.tenants import TenantStore
 from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
@@ -258,7 +260,9 @@ class JobsApp:
             call_grace=settings.call_grace,
         )
         pace = ReaperPace(interval=settings.reap_interval, reconnect_wait=settings.reap_wait)
-        loop = ReaperLoop(reaper, database, policy_of, jitter=jitter, pace=pace)
+        terms = RetentionTerms(lifetimes=settings.retention, interval=settings.retention_interval)
+        retention = RetentionLoop(Retention(database, policy_of, terms), jitter=jitter)
+        loop = ReaperLoop(reaper, database, policy_of, jitter=jitter, pace=pace, retention=retention)
         return Connecting(database, "reaper", jitter=jitter, loop=loop.run)
 
     async def _is_ready(self) -> bool:

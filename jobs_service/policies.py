@@ -66,6 +66,7 @@ REAPER_POLICIES: Final = PolicyBook(
         "requeue_jobs",
         "settle_overdue_calls",
         "ensure_partitions",
+        "trim",
         "check_connection",
         limit=10.0,
     )

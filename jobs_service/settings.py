@@ -11,6 +11,7 @@ from budget.policies import PolicyBook
 from jobs_service.domain.limits import Limits
 from jobs_service.domain.short_call import Speeds
 from jobs_service.policies import POLICIES
+from jobs_store.lifetimes import Lifetimes
 from servicekit.admission_settings import AdmittingServerSettings
 from servicekit.policy_settings import overriding
 
@@ -37,6 +38,8 @@ class JobsSettings(AdmittingServerSettings):
     settle_limit: how long the settlement of a short call is tried. call_grace: after a call's deadline,
         until the reaper settles it.
     reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
+    retention: how long what is kept, as a JSON object of seconds by class (see jobs_store.lifetimes); the
+        same for workers. retention_interval: between two passes.
     policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).
     """
 
@@ -65,6 +68,8 @@ class JobsSettings(AdmittingServerSettings):
     call_grace: float = Field(default=30.0, ge=0)
     reap_interval: float = Field(default=5.0, gt=0)
     reap_wait: float = Field(default=10.0, ge=0)
+    retention: Lifetimes = Field(default_factory=Lifetimes)
+    retention_interval: float = Field(default=3600.0, gt=0)
     policies: Annotated[PolicyBook, NoDecode, overriding(POLICIES)] = POLICIES
 
     @property

@@ -139,12 +139,13 @@ class JobDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a job stands, for whoever waits for it or watches it."""
+    """Where a job stands, for whoever waits for it or watches it. `trimmed`: its log is not kept any more."""
 
     state: JobState
     epoch: int
     last_sequence: Sequence
     worker_address: str | None
+    trimmed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +222,7 @@ class JobReader:
             epoch=row["epoch"],
             last_sequence=Sequence(row["last_sequence"]),
             worker_address=row["worker_address"],
+            trimmed=row["trimmed"],
         )
 
     async def events(

@@ -16,6 +16,7 @@ from jobs_store.creation import PolicyOf
 from jobs_store.decisions import Jitter
 from jobs_store.pacing import pause, within
 from jobs_store.reaper import Reaped, Reaper
+from jobs_store.retention_loop import RetentionLoop
 from jobs_store.statements import statement
 
 _log = structlog.stdlib.get_logger("hourglass.reaper")
@@ -57,7 +58,10 @@ class Round:
 
 
 class ReaperLoop:
-    """Reaps, and keeps the partitions, until it is told to stop. `database` is the one that `reaper` uses."""
+    """Reaps, keeps the partitions and trims what is old, until it is told to stop.
+
+    `database` is the one that `reaper` and `retention` use.
+    """
 
     def __init__(
         self,
@@ -68,8 +72,10 @@ class ReaperLoop:
         jitter: Jitter,
         pace: ReaperPace | None = None,
         observe: Callable[[Round], None] = lambda _: None,
+        retention: RetentionLoop | None = None,
     ) -> None:
         self._reaper = reaper
+        self._retention = retention
         self._database = database
         self._policy_of = policy_of
         self._jitter = jitter
@@ -83,6 +89,8 @@ class ReaperLoop:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reap_until(stop), name="reap")
             group.create_task(self._keep_partitions(stop), name="keep partitions")
+            if self._retention is not None:
+                group.create_task(self._retention.run(stop), name="trim what is old")
 
     async def _reap_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

@@ -15,6 +15,8 @@ from jobs_store.decisions import RetryTiming
 from jobs_store.pacing import Backoff
 from jobs_store.reaper import Reaper
 from jobs_store.reaper_loop import ReaperLoop, ReaperPace
+from jobs_store.retention import Retention, RetentionTerms
+from jobs_store.retention_loop import RetentionLoop
 from jobs_store.runs import RunStore
 from jobs_store.signals import silent
 from jobs_store.wakeups import Listener, Notifier, Subscriptions
@@ -198,7 +200,7 @@ class Worker:
             settings.database_url, size=settings.database_size, application_name=f"worker {name}"
         )
         notices = Database(direct, size=1, application_name=f"notifier {name}")
-        reaping = Database(settings.database_url, size=1, application_name=f"reaper {name}")
+        reaping = Database(settings.database_url, size=2, application_name=f"reaper {name}")
         databases = [database, reaping, *([notices] if settings.wake_ups else [])]
         self._connections = Connections(databases, self._policy_of, backoff=self._backoff)
         self._store = RunStore(database, self._policy_of)
@@ -221,7 +223,11 @@ class Worker:
             call_grace=settings.call_grace,
         )
         pace = ReaperPace(interval=settings.reap_interval, reconnect_wait=settings.reap_wait)
-        return ReaperLoop(reaper, database, self._policy_of, jitter=self._jittered, pace=pace)
+        terms = RetentionTerms(lifetimes=settings.retention, interval=settings.retention_interval)
+        retention = RetentionLoop(Retention(database, self._policy_of, terms), jitter=self._jittered)
+        return ReaperLoop(
+            reaper, database, self._policy_of, jitter=self._jittered, pace=pace, retention=retention
+        )
 
     def _build_runs(self) -> None:
         settings, store = self._settings, self._store

@@ -29,6 +29,7 @@ POLICIES: Final = PolicyBook(
         *policies(POSTGRES, "finish_jobs", "requeue_jobs", "settle_overdue_calls", limit=10.0),
         *policies(POSTGRES, "find_expired_runs", "find_expired_queued", "find_expired_held", limit=5.0),
         *policies(POSTGRES, "ensure_partitions", limit=30.0),
+        *policies(POSTGRES, "trim", limit=10.0),
         *policies(POSTGRES, "send_notifications", limit=1.0),
         *policies(POSTGRES, "check_connection", limit=2.0),
     )

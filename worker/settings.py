@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from budget.policies import PolicyBook
+from jobs_store.lifetimes import Lifetimes
 from servicekit.admission_settings import AdmittingServerSettings
 from servicekit.policy_settings import overriding
 from worker.policies import POLICIES
@@ -40,6 +41,8 @@ class WorkerSettings(AdmittingServerSettings):
     backoff_base, backoff_cap, platform_park, hold_timeout: see jobs_store.decisions.
     reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
     call_grace: after its deadline, for a short call's own server to settle it.
+    retention: how long what is kept, as a JSON object of seconds by class (see jobs_store.lifetimes); the
+        same for the job service. retention_interval: between two passes.
     """
 
     model_config = SettingsConfigDict(env_prefix="HOURGLASS_WORKER_")
@@ -83,6 +86,8 @@ class WorkerSettings(AdmittingServerSettings):
     reap_interval: float = Field(default=5.0, gt=0)
     reap_wait: float = Field(default=10.0, ge=0)
     call_grace: float = Field(default=30.0, ge=0)
+    retention: Lifetimes = Field(default_factory=Lifetimes)
+    retention_interval: float = Field(default=3600.0, gt=0)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -41,13 +41,23 @@ def last_durable(event: Event) -> int:
 
 
 def check_cursor(cursor: Sequence, position: Position) -> None:
-    """CursorOutOfRange when no event can ever follow this cursor: its epoch never was, or the job has ended
-    before it. Any other cursor past the durable end waits."""
+    """CursorOutOfRange when the events after this cursor cannot be had: its epoch never was, the job has
+    ended before it, or they are not kept any more. Any other cursor past the durable end waits."""
     told = {"cursor": str(cursor), "last_sequence": str(position.last_sequence)}
     if epoch_of(cursor) > position.epoch:
         raise CursorOutOfRange("The cursor names an epoch that never was.", metadata=told)
     if position.state.terminal and cursor > position.last_sequence:
         raise CursorOutOfRange("The cursor lies beyond the end of the job.", metadata=told)
+    check_kept(cursor, position)
+
+
+def check_kept(cursor: Sequence, position: Position) -> None:
+    """CursorOutOfRange when the log has reached its retention and the cursor is not at its end."""
+    if position.trimmed and cursor < position.last_sequence:
+        raise CursorOutOfRange(
+            "The events after the cursor are not kept any more.",
+            metadata={"cursor": str(cursor), "last_sequence": str(position.last_sequence)},
+        )
 
 
 def is_over(cursor: Sequence, position: Position) -> bool:

@@ -18,7 +18,7 @@ from budget.errors import (
     DatabaseTimeout,
     DatabaseUnavailable,
 )
-from jobs_service.domain.splice import Place, check_cursor, is_over, is_wanted, place_of
+from jobs_service.domain.splice import Place, check_cursor, check_kept, is_over, is_wanted, place_of
 from jobs_service.service.pauses import Pace, Pauses
 from jobs_service.service.ports import EventReader, Feed, FeedEnded, ProgressSource
 from jobs_store.events import Event, EventKind
@@ -165,8 +165,10 @@ class _Stream:
             if page is not None and len(page) == self._pace.page:
                 continue
             position = None if page is None else await self._reads.position()
-            if position is not None and is_over(self._cursor, position):
-                return
+            if position is not None:
+                check_kept(self._cursor, position)
+                if is_over(self._cursor, position):
+                    return
             if position is None or not self._is_behind(position):
                 await self._until_something_happens(position)
 

@@ -1,7 +1,8 @@
 -- Makes a job, or nothing: key, quote, job, reservation, queue limit and funds, in the order in which locks are taken
 -- everywhere. Each step reads from the one before, which is what keeps that order inside one statement. The caller rolls
 -- back unless the answer says that the funds moved. Two creates with one key: the second waits on the unique key, and
--- finds it taken after the first one's commit or free after its rollback. A key whose lifetime is over is taken again.
+-- finds it taken after the first one's commit or free after its rollback. A key whose lifetime is over is taken again, but
+-- not before the payload of the job that it made has gone.
 WITH request AS MATERIALIZED (
     SELECT r.*, clock_timestamp() AS now
     FROM jsonb_to_record($1) AS r (
@@ -23,6 +24,7 @@ WITH request AS MATERIALIZED (
         SET hash_version = excluded.hash_version, request_digest = excluded.request_digest, job_id = excluded.job_id,
             create_time = excluded.create_time, expire_time = excluded.expire_time
         WHERE k.expire_time <= clock_timestamp()
+          AND NOT EXISTS (SELECT FROM hourglass.job_payloads p WHERE p.tenant_id = k.tenant_id AND p.id = k.job_id)
     RETURNING k.job_id, k.expire_time
 ), used_quote AS (
     UPDATE hourglass.quotes q

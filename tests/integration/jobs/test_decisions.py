@@ -152,7 +152,7 @@ async def test_decisions_about_jobs_in_another_state_are_refused_with_the_state(
 
 async def test_every_wrong_field_of_a_decision_is_named_at_once(jobs: Jobs) -> None:
     metadata = of(TENANT)
-    fields = {"job_id": "x", "request_id": "", "reason": "a" * 256}
+    fields: dict[str, Any] = {"job_id": "x", "request_id": "", "reason": "a" * 256}
     retried = await failure(jobs.jobs.RetryJob(pb.RetryJobRequest(**fields), metadata=metadata))
     erased = await failure(jobs.jobs.EraseJobContent(pb.EraseJobContentRequest(**fields), metadata=metadata))
     resolved = await failure(jobs.jobs.ResolveJob(pb.ResolveJobRequest(**fields), metadata=metadata))

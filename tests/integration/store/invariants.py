@@ -23,14 +23,14 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "funded = available + reserved + captured": """
         SELECT tenant_id FROM hourglass.tenant_funds WHERE funded <> available + reserved + captured
     """,
-    "the funds are the sums of the fundings and the reservations": """
+    "the funds are the sums of the fundings and the reservations, and what is archived of them": """
         SELECT f.tenant_id FROM hourglass.tenant_funds f
         LEFT JOIN (SELECT tenant_id, sum(amount) AS funded
                    FROM hourglass.fundings GROUP BY tenant_id) i USING (tenant_id)
         LEFT JOIN (SELECT tenant_id, sum(amount) FILTER (WHERE settle_time IS NULL) AS reserved,
                           sum(captured) AS captured
                    FROM hourglass.reservations GROUP BY tenant_id) r USING (tenant_id)
-        WHERE (f.funded, f.reserved, f.captured)
+        WHERE (f.funded, f.reserved, f.captured - f.archived_captured)
               <> (coalesce(i.funded, 0), coalesce(r.reserved, 0), coalesce(r.captured, 0))
     """,
     "of an unfinished job the last reservation is open, of a finished one none": """
@@ -49,11 +49,14 @@ INVARIANTS: Final[Mapping[str, str]] = {
             ON r.tenant_id = o.tenant_id AND r.job_id = o.subject_id AND r.number = o.reservation_number
         WHERE r.captured IS DISTINCT FROM r.amount
     """,
-    "only what succeeded has a result, and all that succeeded has one until it is erased": """
+    "only what succeeded has a result, and all that succeeded has one until it is erased or has no log": """
         SELECT id FROM hourglass.job_results
-        FULL JOIN (SELECT tenant_id, id, state, erase_time FROM hourglass.finished_jobs
-                   WHERE state = 'SUCCEEDED') d USING (tenant_id, id)
-        WHERE d.state IS NULL OR (text IS NULL) <> (d.erase_time IS NOT NULL)
+        FULL JOIN (SELECT tenant_id, id, state, erase_time,
+                          EXISTS (SELECT FROM hourglass.job_events e
+                                  WHERE (e.tenant_id, e.job_id) = (f.tenant_id, f.id)) AS has_log
+                   FROM hourglass.finished_jobs f WHERE state = 'SUCCEEDED') d USING (tenant_id, id)
+        WHERE d.state IS NULL OR (text IS NOT NULL AND d.erase_time IS NOT NULL)
+           OR (text IS NULL AND d.erase_time IS NULL AND d.has_log)
     """,
     "what was erased has no payload, no result and no deltas": """
         SELECT d.id FROM hourglass.finished_jobs d
@@ -67,6 +70,27 @@ INVARIANTS: Final[Mapping[str, str]] = {
         SELECT id FROM hourglass.jobs j
         WHERE NOT EXISTS (SELECT FROM hourglass.job_payloads p
                           WHERE (p.tenant_id, p.id) = (j.tenant_id, j.id))
+    """,
+    "a job with a payload has the key that made it, and every key has its job": """
+        SELECT p.id FROM hourglass.job_payloads p
+        WHERE NOT EXISTS (SELECT FROM hourglass.idempotency_keys k
+                          WHERE (k.tenant_id, k.job_id) = (p.tenant_id, p.id))
+        UNION ALL
+        SELECT k.job_id FROM hourglass.idempotency_keys k
+        WHERE NOT EXISTS (SELECT FROM hourglass.job_facts f
+                          WHERE (f.tenant_id, f.id) = (k.tenant_id, k.job_id))
+    """,
+    "nothing of a job outlives its facts": """
+        SELECT r.id FROM (
+            SELECT tenant_id, id FROM hourglass.job_payloads
+            UNION ALL SELECT tenant_id, id FROM hourglass.job_results
+            UNION ALL SELECT tenant_id, id FROM hourglass.jobs
+            UNION ALL SELECT tenant_id, id FROM hourglass.finished_jobs
+            UNION ALL SELECT tenant_id, job_id FROM hourglass.attempts
+            UNION ALL SELECT tenant_id, job_id FROM hourglass.job_events
+            UNION ALL SELECT tenant_id, job_id FROM hourglass.reservations
+        ) r
+        WHERE NOT EXISTS (SELECT FROM hourglass.job_facts f WHERE (f.tenant_id, f.id) = (r.tenant_id, r.id))
     """,
     "a tenant's counters are the numbers of its rows": """
         SELECT l.tenant_id FROM hourglass.tenant_limits l
@@ -84,16 +108,17 @@ INVARIANTS: Final[Mapping[str, str]] = {
         SELECT tenant_id FROM hourglass.tenant_limits WHERE running > max_running
         UNION ALL SELECT lane FROM hourglass.lanes WHERE running > max_running
     """,
-    "attempt numbers are those of the claims, each once, in order": """
+    "attempt numbers are those of the claims, each once, in order, while the payload is there": """
         SELECT f.id FROM hourglass.job_facts f
         LEFT JOIN hourglass.jobs j USING (tenant_id, id)
         LEFT JOIN hourglass.finished_jobs d USING (tenant_id, id)
         LEFT JOIN (SELECT tenant_id, job_id AS id, count(*) AS ended, max(number) AS last,
                           count(DISTINCT run_token) AS tokens
                    FROM hourglass.attempts GROUP BY tenant_id, job_id) a USING (tenant_id, id)
-        WHERE coalesce(a.ended, 0) + CASE WHEN j.state = 'RUNNING' THEN 1 ELSE 0 END
-              <> coalesce(j.attempt_number, d.attempt_number)
-           OR a.last > coalesce(j.attempt_number, d.attempt_number) OR a.tokens <> a.ended
+        WHERE EXISTS (SELECT FROM hourglass.job_payloads p WHERE (p.tenant_id, p.id) = (f.tenant_id, f.id))
+          AND (coalesce(a.ended, 0) + CASE WHEN j.state = 'RUNNING' THEN 1 ELSE 0 END
+               <> coalesce(j.attempt_number, d.attempt_number)
+               OR a.last > coalesce(j.attempt_number, d.attempt_number) OR a.tokens <> a.ended)
     """,
     "attempts that count are counted, since the last retry by an operator": """
         SELECT f.id FROM hourglass.job_facts f
@@ -105,7 +130,8 @@ INVARIANTS: Final[Mapping[str, str]] = {
                                                 WHERE (e.tenant_id, e.job_id) = (a.tenant_id, a.job_id)
                                                   AND e.attributes ->> 'cause' = 'RETRIED'), '-infinity')
                    GROUP BY tenant_id, job_id) a USING (tenant_id, id)
-        WHERE coalesce(a.counted, 0) <> coalesce(j.counted_attempts, d.counted_attempts)
+        WHERE EXISTS (SELECT FROM hourglass.job_payloads p WHERE (p.tenant_id, p.id) = (f.tenant_id, f.id))
+          AND coalesce(a.counted, 0) <> coalesce(j.counted_attempts, d.counted_attempts)
     """,
     "the last event is the one that the row names, and its epoch is the row's": """
         SELECT f.id FROM hourglass.job_facts f

@@ -13,7 +13,7 @@ from jobs_store.identifiers import TenantId
 from jobs_store.statements import statement
 from jobs_store.stored_json import dump
 from tests.integration.store.locks import superuser, until_waiting
-from tests.store import BUSY_POOL, RESERVED, TENANT, Store, new_job, policy_of, time_enough
+from tests.store import BUSY_POOL, RESERVED, TENANT, Store, decision_about, new_job, policy_of, time_enough
 
 pytestmark = pytest.mark.every_postgres
 
@@ -77,10 +77,14 @@ async def test_fifty_creates_make_one_job_when_the_first_one_rolls_back_while_th
 
 
 @pytest.mark.scenario("I2")
-async def test_a_key_is_taken_again_when_its_lifetime_is_over(store: Store) -> None:
+async def test_a_key_is_taken_again_when_its_lifetime_is_over_and_the_payload_has_gone(store: Store) -> None:
     await store.tenant()
     job = new_job(key=ONE)
     await store.creation.create(replace(job, key=replace(job.key, lifetime=0.0)), budget=time_enough())
+    with pytest.raises(KeyTaken):
+        await store.create(key=ONE)
+    await store.cancellation.cancel(TENANT, job.job_id, principal="a", reason="", budget=time_enough())
+    await store.decisions.erase(decision_about(job.job_id), budget=time_enough())
     assert await store.creation.find_key(TENANT, job.key.digest, budget=time_enough()) is None
     await store.create(key=ONE)
     with pytest.raises(KeyTaken):

@@ -231,6 +231,24 @@ async def test_events_after_a_cursor_are_read_from_the_cursor(crowd: TestDatabas
     assert plan.sorted_rows() == 0
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "trim_payloads",
+        "trim_events",
+        "trim_results",
+        "trim_attempts",
+        "trim_jobs",
+        "trim_calls",
+        "trim_quotes",
+        "trim_audit_log",
+    ],
+)
+async def test_retention_reads_a_page_of_what_is_old(crowd: TestDatabase, name: str) -> None:
+    plan = await plan_of(crowd.worker, name, TENANT, 0.0, await a_finished_job(crowd), BATCH)
+    require_little_read(plan, most=4 * BATCH)
+
+
 async def test_a_create_reads_nothing_but_its_tenant(crowd: TestDatabase) -> None:
     plan = await plan_of(crowd.request, "create_job", dump(new_job(TENANT).to_json()), tenant=TENANT)
     require_little_read(plan, most=10)

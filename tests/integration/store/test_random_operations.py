@@ -20,9 +20,11 @@ from hypothesis.stateful import (
 )
 
 from jobs_store.endings import Finish, Return, Verdict
-from jobs_store.errors import StoreError
+from jobs_store.errors import JobNotFound, StoreError
 from jobs_store.identifiers import JobId, RunToken, TenantId
+from jobs_store.lifetimes import DAY, Lifetimes
 from jobs_store.operator_decisions import Decision, Resolution
+from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.runs import FIRST_FREE_EVENT, Claimed
 from jobs_store.states import UnknownOutcomePolicy
 from tests.integration.store.invariants import broken
@@ -41,6 +43,7 @@ from tests.store import (
     failure_of,
     hold_of,
     open_store,
+    policy_of,
     release_of,
     return_of,
     start_of,
@@ -50,6 +53,10 @@ from tests.store import (
 )
 
 TENANTS = [TenantId("acme"), TenantId("zeta")]
+NOTHING = Lifetimes(
+    payload=0.0, events=0.0, result=0.0, attempts=0.0, jobs=0.0, calls=0.0, quotes=0.0, audit=0.0
+)
+"""Nothing is kept."""
 Answer = TypeVar("Answer")
 Ending = TypeVar("Ending", Finish, Return)
 Job = tuple[TenantId, JobId]
@@ -177,7 +184,8 @@ class Operations(RuleBasedStateMachine):
     @rule(job=jobs)
     def cancel(self, job: Job) -> None:
         cancellation = self.store.cancellation
-        self.do(cancellation.cancel(*job, principal="ada", reason="", budget=time_enough()))
+        with suppress(JobNotFound):  # it was trimmed
+            self.do(cancellation.cancel(*job, principal="ada", reason="", budget=time_enough()))
 
     @rule(job=jobs, again=st.booleans())
     def retry(self, job: Job, again: bool) -> None:
@@ -203,6 +211,19 @@ class Operations(RuleBasedStateMachine):
             self.do(deciding)
         except StoreError as refused:
             note(refused.reason)
+
+    @rule(kept=st.sampled_from([NOTHING, replace(NOTHING, result=DAY, attempts=DAY, jobs=DAY)]))
+    def trim(self, kept: Lifetimes) -> None:
+        terms = RetentionTerms(lifetimes=kept, interval=0.0, page_size=7, statements=1000)
+        self.do(Retention(self.store.worker, policy_of, terms).trim(budget=time_enough()))
+
+    @rule()
+    def let_all_keys_end(self) -> None:
+        self.do(
+            self.watching.execute(
+                "UPDATE hourglass.idempotency_keys SET expire_time = now() - interval '1 s'"
+            )
+        )
 
     @rule()
     def reap(self) -> None:

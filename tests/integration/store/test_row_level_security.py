@@ -14,7 +14,7 @@ from tests.store import TENANT, Store, acceptance_of, time_enough
 pytestmark = pytest.mark.every_postgres
 
 OTHER = TenantId("zeta")
-NOT_TENANTS = {"lanes", "lane_closures"}
+NOT_TENANTS = {"lanes", "lane_closures", "retention_turn"}
 """Tables without a tenant's data."""
 REFUSED = (asyncpg.InsufficientPrivilegeError,)
 

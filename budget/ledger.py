@@ -87,10 +87,12 @@ class Ledger:
         self._spends: deque[Spend] = deque(maxlen=capacity)
         self._totals: dict[tuple[str, str, Outcome], Total] = {}
         self._recorded = 0
+        self._text: str | None = None
 
     def record(self, spend: Spend) -> None:
         """Writes one spend down."""
         self._recorded += 1
+        self._text = None
         self._spends.append(spend)
         key = (spend.dependency, spend.method, spend.outcome)
         total = self._totals.get(key)
@@ -116,10 +118,14 @@ class Ledger:
 
         When not all fits, the cheapest successful spends go first, and the line says how many are not shown.
         """
+        if self._text is None:
+            self._text = _line(map(_text_of, self._spends), self._recorded - len(self._spends))
+        return self._text if len(self._text) <= max_bytes else self._shortened(max_bytes)
+
+    def _shortened(self, max_bytes: int) -> str:
         texts = {number: _text_of(spend) for number, spend in enumerate(self._spends)}
         cheapest_last = sorted(texts, key=self._worth, reverse=True)
-        unremembered = self._recorded - len(texts)
-        line = _line(texts.values(), unremembered)
+        line = _line(texts.values(), self._recorded - len(texts))
         while texts and len(line) > max_bytes:
             surplus = len(line) - max_bytes
             while texts and surplus > 0:

@@ -1,11 +1,13 @@
 """The end of a server, as its requests see it: long streams end at once, the rest gets the grace."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from budget.core import Budget
 from servicekit.endings import Cut
+
+Result = TypeVar("Result")
 
 
 class Scope:
@@ -22,16 +24,15 @@ class Scope:
         self._active = False
         self._drained = False
 
-    @asynccontextmanager
-    async def limit(self) -> AsyncIterator[None]:
-        """Cancels its body when the time is over; `cut` says so. TimeoutError leaves it then.
+    async def limit(self, work: Awaitable[Result]) -> Result:
+        """Awaits `work`, and cancels it when the time is over; `cut` says so. TimeoutError leaves it then.
 
         The caller makes sure that something can be spent: a timer of zero would swallow a pending cancel.
         """
         async with asyncio.timeout(self._time()) as self._timer:
             self._active = True
             try:
-                yield
+                return await work
             finally:
                 self._active = False
 
@@ -69,17 +70,16 @@ class Drain:
         """Requests that have not been answered yet."""
         return len(self._scopes)
 
-    @contextmanager
-    def admit(self, scope: Scope) -> Iterator[None]:
-        """Counts a request in and out."""
+    def enter(self, scope: Scope) -> None:
+        """Counts a request in; `leave` must follow."""
         self._scopes.add(scope)
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self._scopes.discard(scope)
-            if not self._scopes:
-                self._idle.set()
+
+    def leave(self, scope: Scope) -> None:
+        """Counts it out."""
+        self._scopes.discard(scope)
+        if not self._scopes:
+            self._idle.set()
 
     def begin(self) -> None:
         """No new requests; resumable streams end, everybody else is told by `started`."""

@@ -85,12 +85,13 @@ class Request:
 
     async def run(self, behaviour: Behaviour) -> bytes | None:
         """The bytes of a single answer; None after a stream. Raises what grpc expects of an ended call."""
-        with self._terms.drain.admit(self._scope):
-            try:
-                return await self._answer(behaviour)
-            finally:
-                if self._passage is not None:
-                    self._passage.leave(self._verdict.ending if self._verdict else None)
+        self._terms.drain.enter(self._scope)
+        try:
+            return await self._answer(behaviour)
+        finally:
+            if self._passage is not None:
+                self._passage.leave(self._verdict.ending if self._verdict else None)
+            self._terms.drain.leave(self._scope)
 
     async def _answer(self, behaviour: Behaviour) -> bytes | None:
         watch = CancelWatch.here()
@@ -105,12 +106,14 @@ class Request:
         self._admit()
         if self._passage is not None:
             self._passage.arrive()
-        async with self._scope.limit():
-            self._principal = await self._terms.authenticate(self._metadata, self._budget)
-            context = self._context(behaviour, self._principal)
-            response = await behaviour.respond(context)
+        context, response = await self._scope.limit(self._respond(behaviour))
         await self._succeed(context)
         return response
+
+    async def _respond(self, behaviour: Behaviour) -> tuple[ServedContext, bytes | None]:
+        self._principal = await self._terms.authenticate(self._metadata, self._budget)
+        context = self._context(behaviour, self._principal)
+        return context, await behaviour.respond(context)
 
     def _admit(self) -> None:
         if self._terms.drain.started.is_set():

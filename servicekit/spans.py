@@ -45,10 +45,14 @@ def trace_context() -> Mapping[str, str]:
 def end_span(span: Span, report: Report) -> None:
     """Writes the ledger as events, the verdict as status, and ends the span."""
     verdict = report.verdict
-    span.set_attribute("rpc.response.status_code", verdict.code.name)
-    span.set_attribute("hourglass.ending", verdict.ending.value)
-    span.set_attribute("hourglass.budget.initial", report.budget.initial)
-    span.set_attribute("hourglass.budget.remaining", report.budget.remaining())
+    span.set_attributes(
+        {
+            "rpc.response.status_code": verdict.code.name,
+            "hourglass.ending": verdict.ending.value,
+            "hourglass.budget.initial": report.budget.initial,
+            "hourglass.budget.remaining": report.budget.remaining(),
+        }
+    )
     if report.principal is not None:
         span.set_attribute("hourglass.tenant", report.principal.tenant)
     if report.failed:

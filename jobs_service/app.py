@@ -48,7 +48,7 @@ from jobs_store.reading import JobReader
 from jobs_store.reaper import Reaper
 from jobs_store.reaper_loop import ReaperLoop, ReaperPace
 from jobs_store.retention import Retention, RetentionTerms
-from jobs_store.retention_loop import RetentionLoop
+from jobs_store.retention_loop import RetentionLoop, RetentionPace
 from jobs_store.statements import statement
 from jobs_store.tenants import TenantStore
 from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
@@ -261,7 +261,11 @@ class JobsApp:
         )
         pace = ReaperPace(interval=settings.reap_interval, reconnect_wait=settings.reap_wait)
         terms = RetentionTerms(lifetimes=settings.retention, interval=settings.retention_interval)
-        retention = RetentionLoop(Retention(database, policy_of, terms), jitter=jitter)
+        retention = RetentionLoop(
+            Retention(database, policy_of, terms),
+            jitter=jitter,
+            pace=RetentionPace.for_passes(terms.interval),
+        )
         loop = ReaperLoop(reaper, database, policy_of, jitter=jitter, pace=pace, retention=retention)
         return Connecting(database, "reaper", jitter=jitter, loop=loop.run)
 

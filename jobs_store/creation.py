@@ -50,7 +50,7 @@ class JobCreation:
     async def find_key(self, tenant: TenantId, digest: bytes, *, budget: Budget) -> KnownKey | None:
         """What the key made, if it lives."""
         policy = self._policy_of("find_idempotency_key")
-        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+        async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
             row = await transaction.fetchrow(statement("find_idempotency_key"), tenant, digest)
         return None if row is None else KnownKey(**dict(row))
 

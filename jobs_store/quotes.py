@@ -121,7 +121,7 @@ class QuoteStore:
     async def usable(self, tenant: TenantId, quote_id: QuoteId, *, budget: Budget) -> Quote:
         """A quote that a create may use. Raises QuoteNotFound, QuoteExpired, QuoteUsed."""
         policy = self._policy_of("read_quote")
-        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+        async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
             row = await transaction.fetchrow(statement("read_quote"), tenant, quote_id)
         if row is None:
             raise QuoteNotFound(quote_id)

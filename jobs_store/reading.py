@@ -176,7 +176,7 @@ class JobReader:
     ) -> JobDetail:
         """One job at one moment. Raises JobNotFound."""
         policy = self._policy_of("read_job")
-        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+        async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
             if with_attempts or with_content:
                 await transaction.execute(statement("read_one_moment"))
             row = await transaction.fetchrow(statement("read_job"), tenant, job_id)
@@ -197,7 +197,7 @@ class JobReader:
     ) -> list[JobView]:
         """Up to `size` jobs older than `before`, newest first."""
         policy = self._policy_of("list_jobs")
-        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+        async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
             rows = await transaction.fetch(
                 statement("list_jobs"),
                 tenant,
@@ -213,7 +213,7 @@ class JobReader:
     async def position(self, tenant: TenantId, job_id: JobId, *, budget: Budget) -> Position:
         """Where a job stands. Raises JobNotFound."""
         policy = self._policy_of("read_position")
-        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+        async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
             row = await transaction.fetchrow(statement("read_position"), tenant, job_id)
         if row is None:
             raise JobNotFound(job_id)
@@ -230,7 +230,7 @@ class JobReader:
     ) -> list[Event]:
         """Up to `limit` durable events after a cursor, in order; none for a job that is not the tenant's."""
         policy = self._policy_of("read_events")
-        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+        async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
             rows = await transaction.fetch(statement("read_events"), tenant, job_id, after, limit)
         return [_event(row) for row in rows]
 

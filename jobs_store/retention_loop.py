@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import structlog
 
@@ -25,6 +26,12 @@ class RetentionPace:
     look: float = 60.0
     breath: float = 0.5
     round: float = 30.0
+
+    @classmethod
+    def for_passes(cls, interval: float) -> Self:
+        """Looks often enough for passes that are due every `interval` seconds."""
+        usual = cls()
+        return replace(usual, look=min(usual.look, interval), breath=min(usual.breath, interval))
 
 
 class RetentionLoop:

@@ -16,7 +16,7 @@ from jobs_store.pacing import Backoff
 from jobs_store.reaper import Reaper
 from jobs_store.reaper_loop import ReaperLoop, ReaperPace
 from jobs_store.retention import Retention, RetentionTerms
-from jobs_store.retention_loop import RetentionLoop
+from jobs_store.retention_loop import RetentionLoop, RetentionPace
 from jobs_store.runs import RunStore
 from jobs_store.signals import silent
 from jobs_store.wakeups import Listener, Notifier, Subscriptions
@@ -224,7 +224,11 @@ class Worker:
         )
         pace = ReaperPace(interval=settings.reap_interval, reconnect_wait=settings.reap_wait)
         terms = RetentionTerms(lifetimes=settings.retention, interval=settings.retention_interval)
-        retention = RetentionLoop(Retention(database, self._policy_of, terms), jitter=self._jittered)
+        retention = RetentionLoop(
+            Retention(database, self._policy_of, terms),
+            jitter=self._jittered,
+            pace=RetentionPace.for_passes(terms.interval),
+        )
         return ReaperLoop(
             reaper, database, self._policy_of, jitter=self._jittered, pace=pace, retention=retention
         )

@@ -116,13 +116,19 @@ class Database:
 
     @asynccontextmanager
     async def transaction(
-        self, budget: Budget, policy: Policy, *, tenants: Sequence[str] = (), attempt: int = 1
+        self,
+        budget: Budget,
+        policy: Policy,
+        *,
+        tenants: Sequence[str] = (),
+        attempt: int = 1,
+        reading: bool = False,
     ) -> AsyncIterator[Transaction]:
         """One transaction, committed when the block ends and rolled back when it raises; one spend covers
         all.
 
-        `tenants` are what the session may see (row-level security). Also raises CommitOutcomeUnknown, and
-        ValueError for a malformed tenant.
+        `tenants` are what the session may see (row-level security). `reading`: nothing can be changed in it.
+        Also raises CommitOutcomeUnknown, unless it only reads, and ValueError for a malformed tenant.
         """
         phase = Phase()
         async with (
@@ -130,9 +136,9 @@ class Database:
             self._connections.lend(child, policy, phase) as lent,
         ):
             transaction = Transaction(lent, child=child, policy=policy, phase=phase, limits=self._limits)
-            await transaction.begin(self._opening(child, tenants))
+            await transaction.begin(self._opening(child, tenants, reading=reading))
             yield transaction
-            await transaction.commit(budget)
+            await (transaction.end_reading() if reading else transaction.commit(budget))
 
     async def fetch(self, budget: Budget, policy: Policy, sql: str, *args: object) -> list[Record]:
         """All rows of one statement, without a transaction around it: for roles that need no tenants.
@@ -163,7 +169,11 @@ class Database:
         ):
             return await run(Statements(lent, child=child, policy=policy, phase=phase, limits=self._limits))
 
-    def _opening(self, child: Budget, tenants: Sequence[str]) -> str:
+    def _opening(self, child: Budget, tenants: Sequence[str], *, reading: bool) -> str:
         return opening(
-            child.remaining(), tenants=tenants, tenant_setting=self._tenant_setting, limits=self._limits
+            child.remaining(),
+            tenants=tenants,
+            tenant_setting=self._tenant_setting,
+            limits=self._limits,
+            reading=reading,
         )

@@ -22,7 +22,14 @@ _HEAD_START_MS: Final = 10
 _LONGEST_MS: Final = 86_400_000
 
 
-def opening(remaining: float, *, tenants: Sequence[str], tenant_setting: str, limits: DatabaseLimits) -> str:
+def opening(
+    remaining: float,
+    *,
+    tenants: Sequence[str],
+    tenant_setting: str,
+    limits: DatabaseLimits,
+    reading: bool = False,
+) -> str:
     """BEGIN and every limit of the transaction in one message: no trip more than a bare BEGIN.
 
     Whole milliseconds and checked names only, because SET takes no parameters; 0 would mean "no limit". The
@@ -36,7 +43,7 @@ def opening(remaining: float, *, tenants: Sequence[str], tenant_setting: str, li
     statement = max(1, math.ceil(min(remaining * 1000, _LONGEST_MS)) - _HEAD_START_MS)
     idle = statement + math.ceil(limits.clean_up * 1000) + _HEAD_START_MS
     message = (
-        f"BEGIN; SET LOCAL statement_timeout = {statement}; "
+        f"BEGIN{' READ ONLY' if reading else ''}; SET LOCAL statement_timeout = {statement}; "
         f"SET LOCAL lock_timeout = {max(1, statement - 1)}; "
         f"SET LOCAL idle_in_transaction_session_timeout = {idle}"
     )
@@ -125,6 +132,14 @@ class Transaction(Statements):
         except DRIVER_ERRORS as error:
             raise typed_commit_error(error, self._policy) or error from error
         if tag != "COMMIT":
+            raise aborted(self._policy)
+
+    async def end_reading(self) -> None:
+        """Ends one that changed nothing: no interruption leaves anything in doubt, so nothing is shielded.
+
+        DatabaseError as for `commit`.
+        """
+        if await self.execute("COMMIT") != "COMMIT":
             raise aborted(self._policy)
 
     async def _answer_to(self, committing: asyncio.Task[str], budget: Budget) -> str:

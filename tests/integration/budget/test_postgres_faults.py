@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from budget.core import Budget
-from budget.errors import CommitOutcomeUnknown, DatabaseTimeout
+from budget.errors import CommitOutcomeUnknown, DatabaseTimeout, DatabaseUnavailable
 from budget.ledger import Outcome
 from budget.policy import Policy
 from budget.postgres import Database, DatabaseLimits
@@ -122,6 +122,33 @@ async def test_a_commit_without_an_answer_is_given_up_before_the_callers_deadlin
     assert budget.remaining() > 0, "there is still time to say so"
     await eventually(lambda: db.in_use == 0)
     proxy.flow()
+    assert await db.fetchval(a_request(), QUERY, "SELECT 1") == 1
+
+
+async def test_an_end_without_an_answer_leaves_nothing_in_doubt_where_nothing_was_changed(
+    db: Database, proxy: ChaosProxy
+) -> None:
+    async def read() -> None:
+        async with db.transaction(a_request(), BRIEF, reading=True) as transaction:
+            await transaction.fetchval("SELECT 1")
+            proxy.withhold()
+
+    with pytest.raises(DatabaseTimeout):
+        await read()
+    proxy.flow()
+    await eventually(lambda: db.in_use == 0)
+
+
+async def test_where_only_reading_was_asked_for_nothing_can_be_changed(
+    db: Database, observer: "asyncpg.Connection[Any]"
+) -> None:
+    async def write() -> None:
+        async with db.transaction(a_request(), QUERY, reading=True) as transaction:
+            await transaction.execute("INSERT INTO things VALUES (1)")
+
+    with pytest.raises(DatabaseUnavailable):  # as when the primary became a standby
+        await write()
+    assert await stored(observer) == 0
     assert await db.fetchval(a_request(), QUERY, "SELECT 1") == 1
 
 

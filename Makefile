@@ -19,6 +19,8 @@ export PIP_CONSTRAINT :=
 export UV_CONSTRAINT :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+QUICK := not faults and not older_postgres
+
 export PROMPT
 export MODEL
 
@@ -45,19 +47,19 @@ up: $(READY) ## The whole stack until Ctrl-C, with grpcurl lines to paste
 	@$(BIN)/python -m launcher.up
 
 test: lint type imports proto-check ## Everything but the fault tests
-	$(BIN)/pytest -m "not faults"
+	$(BIN)/pytest -m "$(QUICK)"
 
 test-unit: $(READY) ## Pure tests: no process, no socket
-	$(BIN)/pytest -m "not faults" tests/unit
+	$(BIN)/pytest -m "$(QUICK)" tests/unit
 
 test-integration: $(READY) ## Tests over a real Postgres and real sockets
-	$(BIN)/pytest -m "not faults" tests/integration
+	$(BIN)/pytest -m "$(QUICK)" tests/integration
 
 test-system: $(READY) ## Tests over separate processes
-	$(BIN)/pytest -m "not faults" tests/system
+	$(BIN)/pytest -m "$(QUICK)" tests/system
 
-test-faults: $(READY) ## Kill, stall and sever real processes (slow)
-	$(BIN)/pytest -m faults
+test-faults: $(READY) ## The slow ones: processes killed, stalled, severed; the store on a PostgreSQL 15 too
+	$(BIN)/pytest -m "not ($(QUICK))"
 
 mutants: $(READY) ## Plant faults in a copy of the tree; each must be noticed by its tests (MUTANTS="NAME ...")
 	@$(BIN)/python -m tests.mutants $(MUTANTS)

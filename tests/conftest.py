@@ -46,10 +46,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("postgres_edition", _editions(every=every), scope="session")
 
 
-def _editions(*, every: bool) -> list[str]:
+def _editions(*, every: bool) -> list[object]:
+    """The second server repeats what the first has shown, so it runs with the slow tests."""
     if FORCED:
         return [FORCED]
-    return [EMBEDDED, SYSTEM] if every and _binaries(SYSTEM) is not None else [EMBEDDED]
+    again = pytest.param(SYSTEM, marks=pytest.mark.older_postgres)
+    return [EMBEDDED, again] if every and _binaries(SYSTEM) is not None else [EMBEDDED]
 
 
 def _describe(edition: str) -> str:

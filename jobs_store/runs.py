@@ -155,7 +155,7 @@ class RunStore:
             request.tenants,
             budget=budget,
         )
-        return [_claimed(row) for row in rows]
+        return [claimed_of(row) for row in rows]
 
     async def start(self, starts: Many[Start], *, budget: Budget) -> list[Started]:
         """The start step: what comes after it may have cost money. Answers in order."""
@@ -289,7 +289,8 @@ def tally_of(row: Record) -> Tally:
     )
 
 
-def _claimed(row: Record) -> Claimed:
+def claimed_of(row: Record) -> Claimed:
+    """A run, of a row that joins the facts and the payload of its job."""
     return Claimed(
         tenant=row["tenant_id"],
         job_id=row["id"],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from budget.core import Budget
 from budget.postgres import Database
 from jobs_store.decisions import RetryTiming
+from jobs_store.look_ups import LookUpStore
 from jobs_store.pacing import Backoff
 from jobs_store.reaper import Reaper
 from jobs_store.reaper_loop import ReaperLoop, ReaperPace
@@ -35,6 +36,7 @@ from worker.generating import Generating
 from worker.group_commit import GroupCommit
 from worker.lanes import Lanes
 from worker.lease import Leases
+from worker.look_up import HeldLookUps, LookUpPace, RunLookUp
 from worker.metrics import RunMetrics
 from worker.policies import POSTGRES
 from worker.providers.openai_compatible import OpenAICompatible
@@ -125,6 +127,9 @@ class Worker:
             platform_park=settings.platform_park,
             hold_timeout=settings.hold_timeout,
         )
+        self._look_up_pace = LookUpPace(
+            interval=settings.look_up_interval, patience=settings.look_up_patience
+        )
         self._build_store()
         self._build_runs()
         self._build_server()
@@ -168,6 +173,7 @@ class Worker:
         loops.start("flusher", self._flusher.run)
         loops.start("runs", self._supervisor.run)
         loops.start("reaper", self._connections.first(self._reaper.run))
+        loops.start("look-ups", self._connections.first(self._held_look_ups().run))
         if self._settings.wake_ups:
             loops.start("notifier", self._notifier.run)
             loops.start("listener", self._listener.run)
@@ -204,6 +210,7 @@ class Worker:
         databases = [database, reaping, *([notices] if settings.wake_ups else [])]
         self._connections = Connections(databases, self._policy_of, backoff=self._backoff)
         self._store = RunStore(database, self._policy_of)
+        self._look_ups = LookUpStore(database, self._policy_of)
         self._subscriptions = Subscriptions()
         self._notifier = Notifier(notices, self._policy_of, backoff=self._backoff)
         self._notify: Notify = self._notifier.notify if settings.wake_ups else silent
@@ -265,6 +272,18 @@ class Worker:
             ),
         )
 
+    def _held_look_ups(self) -> HeldLookUps:
+        return HeldLookUps(
+            self._look_ups,
+            list(self._providers.by_name.values()),
+            self._finishes,
+            notify=self._notify,
+            metrics=RunMetrics(),
+            timing=self._timing,
+            jitter=self._jittered,
+            pace=self._look_up_pace,
+        )
+
     def _build_renewal(self) -> RenewalThread:
         settings = self._settings
         pace = RenewalPace(
@@ -301,6 +320,7 @@ class Worker:
             starter=starter,
             finisher=finisher,
             traces=self._traces,
+            look_up=RunLookUp(self._look_up_pace),
             cut_off=settings.cut_off,
         )
 

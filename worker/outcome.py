@@ -16,6 +16,7 @@ from jobs_store.rate_card import MAX_TOKENS, Usage
 from jobs_store.states import AttemptOutcome, CostBasis, ErrorClass, FinishReason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from decimal import Decimal
 
@@ -29,6 +30,11 @@ CUT_OFF: Final = "CUT_OFF"
 """The lease was not renewed for so long that no call may start under it."""
 UNROUTED_MODEL: Final = "UNROUTED_MODEL"
 
+_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+}
 _REFUSED_UNCOUNTED: Final = frozenset({401, 403, 429})
 
 
@@ -86,6 +92,11 @@ class Closed:
 
 
 CallEnd = Unsent | Answered | Failed | Closed
+
+
+def finish_reason_of(word: str) -> FinishReason:
+    """Why a model stopped, of its provider's word for it."""
+    return _FINISH_REASONS.get(word, FinishReason.OTHER)
 
 
 def stop_of(end: CallEnd) -> Stop | None:

@@ -20,6 +20,7 @@ POLICIES: Final = PolicyBook(
             "start_attempts",
             "append_events",
             "park_lane",
+            "take_look_ups",
             "read_cancel_request",
             "read_attempt_outcome",
             "record_lost_attempt",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 import structlog
 
 from budget.core import Budget
 from jobs_store.endings import Verdict
 from jobs_store.events import EventKind, NewEvent
-from jobs_store.states import ErrorClass, FinishReason
+from jobs_store.states import ErrorClass
 from worker.interrupt import Interrupted
 from worker.outcome import (
     CUT_OFF,
@@ -23,6 +23,7 @@ from worker.outcome import (
     Failed,
     Stop,
     Unsent,
+    finish_reason_of,
 )
 from worker.providers.errors import ProviderError
 from worker.providers.protocol import Delta, Finished, GenerationRequest, Message, UsageReport
@@ -35,16 +36,12 @@ if TYPE_CHECKING:
     from jobs_store.runs import Claimed, Started
     from worker.active import Run
     from worker.finisher import Finisher
+    from worker.look_up import RunLookUp
     from worker.providers.protocol import GenerationEvent, Provider
     from worker.providers.routes import Routes
     from worker.starter import Starter
     from worker.tracing import RunTraces
 
-_FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
-    "stop": FinishReason.STOP,
-    "length": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
-}
 _log = structlog.stdlib.get_logger("hourglass.worker")
 
 
@@ -72,7 +69,7 @@ class Answer:
         if self.finished is None:
             return None
         return Answered(
-            finish_reason=_FINISH_REASONS.get(self.finished.finish_reason, FinishReason.OTHER),
+            finish_reason=finish_reason_of(self.finished.finish_reason),
             provider_request_id=self.finished.provider_request_id,
             usage=self.usage,
         )
@@ -86,6 +83,7 @@ class Runner:
     starter: Starter
     finisher: Finisher
     traces: RunTraces
+    look_up: RunLookUp
     cut_off: float
 
     async def execute(self, run: Run) -> None:
@@ -103,7 +101,7 @@ class Runner:
         except Exception:  # noqa: BLE001 - such a job must end, and not its worker
             _log.exception("a job cannot be read", job=str(run.claimed.job_id))
             return Unsent(cause=WORKER_ERROR, crashed=True)
-        return await self._start(run) or await self._call(run, provider, request)
+        return await self._start(run) or await self._sent(run, provider, request)
 
     async def _start(self, run: Run) -> Unsent | None:
         """Takes the start step; answers why not, if not."""
@@ -130,6 +128,10 @@ class Runner:
                 return Unsent.because_of(Stop.LEASE_LOST)
             case _:
                 assert_never(started.verdict)
+
+    async def _sent(self, run: Run, provider: Provider, request: GenerationRequest) -> CallEnd:
+        """The call, and what its provider says became of it if the call itself does not."""
+        return await self.look_up.after(run, provider, await self._call(run, provider, request))
 
     async def _call(self, run: Run, provider: Provider, request: GenerationRequest) -> CallEnd:
         answer = Answer()

@@ -39,6 +39,8 @@ class WorkerSettings(AdmittingServerSettings):
     policies: changes to worker.policies. ending_patience: how long an ending is tried while Postgres is away.
     drain_grace: how long calls may go on after SIGTERM. ending_grace: how long their endings take then.
     backoff_base, backoff_cap, platform_park, hold_timeout: see jobs_store.decisions.
+    look_up_interval: between two questions about a held job, to providers that can be asked.
+    look_up_patience: how long a run asks its provider before it says that it does not know.
     reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
     call_grace: after its deadline, for a short call's own server to settle it.
     retention: how long what is kept, as a JSON object of seconds by class (see jobs_store.lifetimes); the
@@ -82,6 +84,9 @@ class WorkerSettings(AdmittingServerSettings):
     backoff_cap: float = Field(default=60.0, ge=0)
     platform_park: float = Field(default=60.0, gt=0)
     hold_timeout: float = Field(default=3600.0, gt=0)
+
+    look_up_interval: float = Field(default=10.0, gt=0)
+    look_up_patience: float = Field(default=10.0, gt=0)
 
     reap_interval: float = Field(default=5.0, gt=0)
     reap_wait: float = Field(default=10.0, ge=0)

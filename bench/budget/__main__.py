@@ -69,7 +69,9 @@ def main() -> int:
         (FRESH / "profile.txt").write_text(profiled)
         print(profiled)
     print(f"others used {min(others):.2f} to {max(others):.2f} processors in the rounds that count")
-    print(f"an idle process was woken up to {1000 * max(lags):.0f} ms late (median {1000 * median(lags):.0f})")
+    print(
+        f"an idle process was woken up to {1000 * max(lags):.0f} ms late (median {1000 * median(lags):.0f})"
+    )
     print(f"figures and plot: {FRESH}")
     return 1 if missed(found) else 0
 

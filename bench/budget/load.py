@@ -99,7 +99,7 @@ def _reason_of(error: grpc.aio.AioRpcError) -> str:
                 if detail.Unpack(info):
                     return info.reason
     details = error.details() or ""
-    return "" if details == _CORE_TEXT else f"{OWN_TEXT}: {details}"[:100]
+    return "" if _CORE_TEXT in details else f"{OWN_TEXT}: {details}"[:100]
 
 
 def _went_well(error: grpc.aio.AioRpcError) -> float:

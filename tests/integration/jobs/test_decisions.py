@@ -124,6 +124,7 @@ async def test_a_request_id_that_decided_something_else_is_refused(jobs: Jobs) -
     assert refused.kind == (StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED")
 
 
+@pytest.mark.scenario("M9")
 async def test_a_retry_without_funds_changes_nothing(jobs: Jobs) -> None:
     job_id = await failed_job(jobs)
     before = (await jobs.jobs.GetJob(pb.GetJobRequest(job_id=job_id), metadata=of(TENANT))).job
@@ -210,6 +211,7 @@ async def test_erased_content_is_gone_wherever_one_looks(jobs: Jobs) -> None:
     assert not waited.job.HasField("result")
 
 
+@pytest.mark.scenario("W6")
 async def test_a_watch_of_an_erased_job_ends_after_it_says_so(jobs: Jobs) -> None:
     job_id = await succeeded_job(jobs)
     before = await watched(jobs, job_id)
@@ -237,6 +239,7 @@ async def test_an_erased_job_is_never_retried(jobs: Jobs) -> None:
     assert refused.kind == (StatusCode.FAILED_PRECONDITION, "CONTENT_GONE")
 
 
+@pytest.mark.scenario("W6")
 async def test_a_watch_goes_on_past_the_first_end_of_a_retried_job(jobs: Jobs) -> None:
     job_id = await failed_job(jobs)
     end = (await watched(jobs, job_id))[-1]

@@ -62,6 +62,7 @@ async def test_a_job_service_forgets_what_its_settings_say(forgetful: Jobs) -> N
     assert 1 == len(job.charge.reservations)
 
 
+@pytest.mark.scenario("I2")
 async def test_the_key_of_a_forgotten_payload_still_answers_with_its_job(forgetful: Jobs) -> None:
     created = await cancelled_job(forgetful, "k1")
     await forgotten(forgetful, created.job.job_id)
@@ -69,6 +70,7 @@ async def test_the_key_of_a_forgotten_payload_still_answers_with_its_job(forgetf
     assert (created.job.job_id, True) == (again.job.job_id, again.replayed)
 
 
+@pytest.mark.scenario("W2")
 async def test_a_cursor_in_a_log_that_is_not_kept_is_out_of_range(forgetful: Jobs) -> None:
     job_id = (await cancelled_job(forgetful, "k1")).job.job_id
     await forgotten(forgetful, job_id)

@@ -10,7 +10,9 @@ import pytest
 
 from jobs_store.errors import StoreError
 from jobs_store.identifiers import JobId, TenantId
+from jobs_store.lifetimes import Lifetimes
 from jobs_store.operator_decisions import Resolution
+from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.runs import Claimed
 from jobs_store.states import JobState
 from tests.integration.store.locks import holding, locked_tables, superuser, until_waiting
@@ -25,6 +27,7 @@ from tests.store import (
     deltas_of,
     failure_of,
     hold_of,
+    policy_of,
     release_of,
     return_of,
     seeded,
@@ -153,6 +156,10 @@ async def test_a_reaper_waits_for_no_job(store: Store) -> None:
     assert 1 == (await store.reaper.reap(budget=time_enough())).taken_over
 
 
+NOTHING = Lifetimes(
+    payload=0.0, events=0.0, result=0.0, attempts=0.0, jobs=0.0, calls=0.0, quotes=0.0, audit=0.0
+)
+"""Nothing is kept."""
 WORKERS, STEPS = 8, 60
 TENANTS = [TenantId(name) for name in ("a", "b", "c")]
 
@@ -190,6 +197,7 @@ class Chaos:
         acts = [
             self.create, self.create, self.create, self.claim, self.claim,
             self.finish, self.requeue, self.write, self.cancel, self.reap, self.decide,
+            self.trim,
         ]  # fmt: skip
         for _ in range(STEPS):
             with suppress(StoreError):
@@ -239,6 +247,10 @@ class Chaos:
                 lambda: decisions.erase(decision, budget=budget),
             ]
             await self.chance.choice(choices)()
+
+    async def trim(self) -> None:
+        terms = RetentionTerms(lifetimes=NOTHING, interval=0.0, page_size=5, statements=40)
+        await Retention(self.store.worker, policy_of, terms).trim(budget=time_enough())
 
     async def reap(self) -> None:
         await self.store.reaper.reap(budget=time_enough())

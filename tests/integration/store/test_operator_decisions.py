@@ -104,6 +104,7 @@ async def require_refused(
     return refused.value
 
 
+@pytest.mark.scenario("M9", "L8")
 async def test_a_failed_job_runs_again_and_its_second_reservation_is_settled_once(store: Store) -> None:
     await store.tenant()
     run = await store.failed()
@@ -153,6 +154,7 @@ async def test_the_queue_time_of_a_retried_job_starts_afresh(store: Store) -> No
     assert 0 == (await store.reaper.reap(budget=time_enough())).expired
 
 
+@pytest.mark.scenario("M9")
 async def test_without_funds_a_failed_job_stays_as_it_is(store: Store) -> None:
     await store.tenant(funds=RESERVED)
     run = await store.failed()
@@ -223,6 +225,7 @@ async def test_a_job_that_never_was_cannot_be_decided_about(store: Store, act: A
     await require_refused(store, act, decision_about(new_job_id()), JobNotFound)
 
 
+@pytest.mark.scenario("U3", "U5", "L8")
 async def test_a_held_job_that_is_sent_back_runs_again_and_refuses_the_late_result(store: Store) -> None:
     await store.tenant()
     run = await store.held()
@@ -240,6 +243,7 @@ async def test_a_held_job_that_is_sent_back_runs_again_and_refuses_the_late_resu
     await require_invariants(store)
 
 
+@pytest.mark.scenario("U3", "U5")
 async def test_a_held_job_that_is_given_up_releases_its_money_and_refuses_the_late_result(
     store: Store,
 ) -> None:
@@ -272,6 +276,7 @@ async def test_a_job_that_is_sent_back_waits_its_whole_queue_time_again(store: S
     assert JobState.QUEUED == (await position_of(store, run.job_id)).state
 
 
+@pytest.mark.scenario("U3")
 async def test_another_attempt_that_could_cost_too_much_is_refused(store: Store) -> None:
     await store.tenant()
     run = await store.held(provider_cost_limit=WORST_CASE)

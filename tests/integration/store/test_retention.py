@@ -1,27 +1,34 @@
 """What is old goes, class by class, in bounded statements; what is alive, unsettled or needed stays."""
 
 import asyncio
+import logging
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from jobs_store.creation import KeyTaken
 from jobs_store.errors import ContentGone, JobNotFound
 from jobs_store.identifiers import START, TenantId, new_call_id, new_quote_id
 from jobs_store.lifetimes import DAY, Lifetimes
+from jobs_store.new_job import SPEC_VERSION
 from jobs_store.reading import JobDetail
 from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.runs import Claimed
+from jobs_store.statements import statement
 from jobs_store.stored_json import dump
 from tests.integration.store.invariants import broken
-from tests.integration.store.locks import superuser
+from tests.integration.store.locks import Connection, superuser
 from tests.store import (
     CHARGE,
+    LANE,
+    LEASE,
     TENANT,
     Store,
     decision_about,
@@ -35,6 +42,7 @@ pytestmark = pytest.mark.every_postgres
 NOW = Lifetimes(payload=0.0, events=0.0, result=0.0, attempts=0.0, jobs=0.0, calls=0.0, quotes=0.0, audit=DAY)
 """Everything but the audit log is old at once."""
 OTHER = TenantId("zeta")
+CLAIM = ([LANE], SPEC_VERSION, 50, "worker", "worker:1", LEASE, "", 100)
 CROWD = Path(__file__).with_name("crowd.sql")
 
 
@@ -134,6 +142,7 @@ async def test_nothing_of_an_unfinished_job_goes(store: Store) -> None:
     await require_invariants(store)
 
 
+@pytest.mark.scenario("I2")
 async def test_a_key_outlives_the_payload_of_its_job_and_the_job_outlives_its_key(store: Store) -> None:
     await store.tenant()
     job = new_job(key="one")
@@ -333,15 +342,22 @@ async def test_as_long_as_a_job_of_a_week_is_left_what_it_may_write_has_its_part
     } == await old_partitions(store)  # fmt: skip
 
 
-@pytest.mark.timeout(240)
-async def test_fifty_thousand_old_jobs_go_in_bounded_statements(store: Store) -> None:
-    finished = 50_000
+async def crowd(store: Store, **counts: int) -> None:
+    """Very many jobs of a hundred tenants, made within the last six days."""
     sql = CROWD.read_text()
-    for name, count in {"finished": finished, "queued": 1000, "running": 100}.items():
+    for name, count in counts.items():
         sql = sql.replace(f":{name}", str(count))
     async with superuser(store) as connection:
         await connection.execute("DELETE FROM hourglass.lanes")
         await connection.execute(sql)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.scenario("D3")
+async def test_fifty_thousand_old_jobs_go_in_bounded_statements(store: Store) -> None:
+    finished = 50_000
+    await crowd(store, finished=finished, queued=1000, running=100)
+    async with superuser(store) as connection:
         captured = "UPDATE hourglass.tenant_funds SET captured = 5, available = available - 5"
         await connection.execute(captured)
     rows = await trim(store, page_size=1000)
@@ -352,3 +368,43 @@ async def test_fifty_thousand_old_jobs_go_in_bounded_statements(store: Store) ->
         ]
         left = "SELECT count(*) FROM hourglass.reservations WHERE settle_time IS NULL"
         assert 1100 == await connection.fetchval(left) == await rows_of(store, "job_facts")
+
+
+async def claim_times(store: Store, *, until: asyncio.Event, least: int) -> list[float]:
+    """Milliseconds of claims, one after the other, each rolled back."""
+    took: list[float] = []
+    connection: Connection = await asyncpg.connect(store.database.worker)
+    try:
+        while len(took) < least or not until.is_set():
+            transaction = connection.transaction()
+            await transaction.start()
+            begun = time.perf_counter()
+            rows = await connection.fetch(statement("claim_jobs"), *CLAIM)
+            took.append((time.perf_counter() - begun) * 1000)
+            await transaction.rollback()
+            assert rows
+    finally:
+        await connection.close()
+    return sorted(took)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+@pytest.mark.scenario("D3")
+async def test_claims_are_as_quick_while_very_many_jobs_are_trimmed(
+    store: Store, record_property: Callable[[str, object], None]
+) -> None:
+    await crowd(store, finished=200_000, queued=10_000, running=1000)
+    trimming = asyncio.Event()
+    trimming.set()
+    alone = await claim_times(store, until=trimming, least=200)
+    trimming.clear()
+    beside = asyncio.create_task(claim_times(store, until=trimming, least=200))
+    rows = await trim(store)
+    trimming.set()
+    during = await beside
+    p99 = [times[int(0.99 * len(times))] for times in (alone, during)]
+    record_property("claim_p99_milliseconds", p99)
+    logging.getLogger(__name__).info("p99 of claims, alone and during: %.1f and %.1f ms", *p99)
+    assert 200_000 == rows["jobs"]
+    assert p99[1] <= max(5 * p99[0], 100.0), p99

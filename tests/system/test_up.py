@@ -133,4 +133,6 @@ def test_the_readme_shows_the_very_lines_that_are_printed() -> None:
     assert [
         ["postgres", "pricing", "postgres"],
         ["pricing", "worker", "postgres", "worker", "postgres"],
+        ["postgres", "pricing"],
+        ["worker", "pricing", "pricing", "postgres"],
     ] == [[spend.dependency for spend in parse_text(ledger).spends] for ledger in ledgers]

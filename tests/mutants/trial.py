@@ -75,7 +75,17 @@ def copied(checkout: Path) -> Iterator[Path]:
 
 def run_tests(tree: Path, tests: Sequence[str], *, limit: float = RUN_LIMIT) -> Run:
     """Runs exactly these tests in a tree, up to the first that fails, in a process group of their own."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--reruns=0", "-p", "no:cacheprovider", "--tb=line"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "--reruns=0",
+        "-p",
+        "no:cacheprovider",
+        "--tb=line",
+    ]
     started = time.monotonic()
     process = subprocess.Popen(
         [*command, f"--timeout={TEST_LIMIT}", *tests],

@@ -249,7 +249,7 @@ async def test_a_worker_tells_how_busy_it_is(bench: Bench) -> None:
 
 async def test_many_readers_see_the_same(bench: Bench) -> None:
     """They share the run's log."""
-    job = await bench.job("simulated:tokens=30,tps=40")
+    job = await bench.job("simulated:tokens=30,tps=12")
     async with bench.worker() as worker, _stub(worker) as stub:
         await bench.sent(job)
         cursor = await _queued_cursor(bench, job)

@@ -101,7 +101,7 @@ async def test_a_used_up_limit_is_the_dependencys_fault(kind: type[UpstreamTimeo
 
 
 async def test_a_used_up_budget_is_not_the_dependencys_fault() -> None:
-    budget = budget_of(0.05)
+    budget = budget_of(0.5)
     with pytest.raises(BudgetExhausted):
         async with spend(budget, replace(PRICING, floor=0.0)):
             await asyncio.sleep(5)

@@ -103,7 +103,7 @@ async def test_a_used_up_limit_is_the_dependencys_fault(kind: type[UpstreamTimeo
 async def test_a_used_up_budget_is_not_the_dependencys_fault() -> None:
     budget = budget_of(0.5)
     with pytest.raises(BudgetExhausted):
-        async with spend(budget, replace(PRICING, floor=0.0)):
+        async with spend(budget, replace(PRICING, limit=5.0)):
             await asyncio.sleep(5)
     assert endings(budget) == [(Outcome.EXHAUSTED, "")]
     assert budget.remaining() > 0, "the reserve is left to answer with"

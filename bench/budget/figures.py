@@ -22,6 +22,7 @@ class Figure:
     at_least: the target is a lower bound; else it is an upper one.
     other: what `ours` is set beside, in the same run.
     samples: the rounds that `ours` is the median of.
+    ratios: ours by the other side in each round, where both ran within seconds; `ratio` is their median.
     """
 
     name: str
@@ -33,11 +34,14 @@ class Figure:
     other: float | None = None
     other_name: str = "by hand"
     samples: Sequence[float] = ()
+    ratios: Sequence[float] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
-        """Ours divided by the other side."""
+        """Ours divided by the other side, round by round where that is known."""
+        if self.ratios:
+            return middle(self.ratios)
         return self.ours / self.other if self.other else None
 
     @property

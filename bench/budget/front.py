@@ -74,7 +74,7 @@ class Front:
     async def profile(self, asked: Mapping[str, Any]) -> dict[str, str]:
         """Begins a profile, or ends it and answers with its lines."""
         if asked["on"]:
-            self._profile = cProfile.Profile()
+            self._profile = cProfile.Profile(time.thread_time)
             self._profile.enable()
             return {}
         assert self._profile is not None

@@ -1,5 +1,6 @@
 """A dependency hangs: everybody gets our status before their deadline, at the limit and not much later."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from bench.budget.limits import CALLER_BUDGET, INSERT, PRICING
 from bench.budget.models import HUNG, QUICK, TRANSACTION
 
 CALLERS: Final = 64
+MOST_ROUNDS: Final = 8
+SETTLE: Final = 0.8
 CALLS_EACH: Final = 4
 _AT_THE_LIMIT: Final = frozenset({"UPSTREAM_TIMEOUT", "DATABASE_TIMEOUT"})
 LATEST: Final = 0.015
@@ -49,10 +52,9 @@ async def measure(environment: Environment) -> list[Figure]:
 
 async def _figures(environment: Environment, hang: Hang, ours: Side, by_hand: Side) -> list[Figure]:
     async def round_of_both() -> tuple[Answers, Answers]:
-        async with hang.hanging():
-            return await _round(environment, hang, ours), await _round(environment, hang, by_hand)
+        return await _round(environment, hang, ours), await _round(environment, hang, by_hand)
 
-    rounds = await environment.quiet.rounds(round_of_both)
+    rounds = await environment.quiet.rounds(round_of_both, most=MOST_ROUNDS)
     answered = [mine for mine, _ in rounds]
     told = [_share_told(mine) for mine in answered]
     told_by_hand = [_share_told(theirs) for _, theirs in rounds]
@@ -93,9 +95,12 @@ async def _figures(environment: Environment, hang: Hang, ours: Side, by_hand: Si
 
 
 async def _round(environment: Environment, hang: Hang, side: Side) -> Answers:
-    return await environment.load(
-        side, "even", model=hang.model, callers=CALLERS, over=hang.limit, rounds=CALLS_EACH
-    )
+    async with hang.hanging():
+        answers = await environment.load(
+            side, "even", model=hang.model, callers=CALLERS, over=hang.limit, rounds=CALLS_EACH
+        )
+    await asyncio.sleep(SETTLE)  # what one side left hanging, and its cancels, must not meet the other
+    return answers
 
 
 def _share_told(answers: Answers) -> float:

@@ -46,8 +46,8 @@ def _figures(rates: dict[str, list[float]], costs: dict[str, list[float]]) -> li
             of_ratio=True,
             target=target,
             samples=rates[ours],
+            ratios=pairs,
             notes={
-                "ratios_of_rounds": pairs,
                 "cpu_us_a_call": middle(costs[ours]),
                 "other_cpu_us_a_call": middle(costs[other]),
             },

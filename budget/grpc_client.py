@@ -16,6 +16,7 @@ from budget.core import Budget
 from budget.errors import UpstreamError
 from budget.grpc_errors import is_bare_deadline, typed_error
 from budget.policy import Policy
+from budget.spans import GRPC, ClientSpan
 from budget.spend import spend
 
 Request = TypeVar("Request")
@@ -56,12 +57,13 @@ async def call(
     attempt: int = 1,
 ) -> Response:
     """One unary call. Raises BudgetTooLow (not sent), BudgetExhausted, UpstreamTimeout or UpstreamError."""
-    async with spend(budget, policy, attempt=attempt) as child:
-        rpc = method(request, timeout=child.wire_timeout(), metadata=tuple(metadata))
-        try:
-            return await _answer(rpc, child=child, policy=policy)
-        finally:
-            rpc.cancel()
+    with ClientSpan(policy, GRPC, attempt=attempt):
+        async with spend(budget, policy, attempt=attempt) as child:
+            rpc = method(request, timeout=child.wire_timeout(), metadata=tuple(metadata))
+            try:
+                return await _answer(rpc, child=child, policy=policy)
+            finally:
+                rpc.cancel()
 
 
 @asynccontextmanager
@@ -81,12 +83,13 @@ async def stream(
 
     The whole block is one spend: the policy's limit is the stream's total. Raises what `call` raises.
     """
-    async with spend(budget, policy, attempt=attempt) as child:
-        rpc = method(request, timeout=child.wire_timeout(), metadata=tuple(metadata))
-        try:
-            yield Responses(rpc, child=child, policy=policy)
-        finally:
-            rpc.cancel()
+    with ClientSpan(policy, GRPC, attempt=attempt):
+        async with spend(budget, policy, attempt=attempt) as child:
+            rpc = method(request, timeout=child.wire_timeout(), metadata=tuple(metadata))
+            try:
+                yield Responses(rpc, child=child, policy=policy)
+            finally:
+                rpc.cancel()
 
 
 class Responses(Generic[Response]):

@@ -14,6 +14,7 @@ from budget.connections import Connections, DatabaseLimits, Phase
 from budget.core import Budget
 from budget.policy import Policy
 from budget.postgres_errors import DRIVER_ERRORS, typed_error
+from budget.spans import POSTGRES, ClientSpan
 from budget.spend import spend
 from budget.transaction import Statements, Transaction, opening
 
@@ -131,14 +132,15 @@ class Database:
         Also raises CommitOutcomeUnknown, unless it only reads, and ValueError for a malformed tenant.
         """
         phase = Phase()
-        async with (
-            spend(budget, policy, attempt=attempt, timed_out=phase) as child,
-            self._connections.lend(child, policy, phase) as lent,
-        ):
-            transaction = Transaction(lent, child=child, policy=policy, phase=phase, limits=self._limits)
-            await transaction.begin(self._opening(child, tenants, reading=reading))
-            yield transaction
-            await (transaction.end_reading() if reading else transaction.commit(budget))
+        with ClientSpan(policy, POSTGRES, attempt=attempt):
+            async with (
+                spend(budget, policy, attempt=attempt, timed_out=phase) as child,
+                self._connections.lend(child, policy, phase) as lent,
+            ):
+                transaction = Transaction(lent, child=child, policy=policy, phase=phase, limits=self._limits)
+                await transaction.begin(self._opening(child, tenants, reading=reading))
+                yield transaction
+                await (transaction.end_reading() if reading else transaction.commit(budget))
 
     async def fetch(self, budget: Budget, policy: Policy, sql: str, *args: object) -> list[Record]:
         """All rows of one statement, without a transaction around it: for roles that need no tenants.
@@ -163,11 +165,13 @@ class Database:
         self, budget: Budget, policy: Policy, run: Callable[[Statements], Awaitable[Result]]
     ) -> Result:
         phase = Phase()
-        async with (
-            spend(budget, policy, timed_out=phase) as child,
-            self._connections.lend(child, policy, phase) as lent,
-        ):
-            return await run(Statements(lent, child=child, policy=policy, phase=phase, limits=self._limits))
+        with ClientSpan(policy, POSTGRES):
+            async with (
+                spend(budget, policy, timed_out=phase) as child,
+                self._connections.lend(child, policy, phase) as lent,
+            ):
+                statements = Statements(lent, child=child, policy=policy, phase=phase, limits=self._limits)
+                return await run(statements)
 
     def _opening(self, child: Budget, tenants: Sequence[str], *, reading: bool) -> str:
         return opening(

@@ -1,12 +1,12 @@
 """Events of a job's log: what is written, and how it is read back.
 
 Attributes by kind (all else is empty):
-STATE_CHANGED state, cause, terminal, ready_time, captured; ATTEMPT_STARTED worker_id; ATTEMPT_SENT provider,
-provider_model; ATTEMPT_ENDED outcome, cause, error_class; TOKEN_DELTA offset, token_count (its text stands
-beside them); USAGE_REPORTED input_tokens, cached_input_tokens, output_tokens; COST_RECORDED amount, basis,
-worst_case; CANCEL_REQUESTED principal, reason, time; PROVIDER_CALL_CLOSED close_time; RESULT_ACCEPTED
-finish_reason, usage as above, text_length; CONTENT_ERASED principal. The first event of an epoch also has
-last_durable_sequence.
+STATE_CHANGED state, cause, terminal, ready_time, captured, principal and reason of an operator's decision;
+ATTEMPT_STARTED worker_id; ATTEMPT_SENT provider, provider_model; ATTEMPT_ENDED outcome, cause, error_class;
+TOKEN_DELTA offset, token_count (its text stands beside them); USAGE_REPORTED input_tokens,
+cached_input_tokens, output_tokens; COST_RECORDED amount, basis, worst_case; CANCEL_REQUESTED principal,
+reason, time; PROVIDER_CALL_CLOSED close_time; RESULT_ACCEPTED finish_reason, usage as above, text_length;
+CONTENT_ERASED principal. The first event of an epoch also has last_durable_sequence.
 """
 
 from collections.abc import Mapping
@@ -72,11 +72,13 @@ class Event:
         return self.kind is EventKind.STATE_CHANGED and self.attributes.get("terminal") is True
 
 
-def state_changed(state: JobState, cause: Cause | str) -> NewEvent:
-    """The job is in `state` now."""
+def state_changed(state: JobState, cause: Cause | str, *, principal: str = "", reason: str = "") -> NewEvent:
+    """The job is in `state` now. `principal`: the operator who decided it, and why."""
     attributes: dict[str, object] = {"state": state, "cause": str(cause)}
     if state.terminal:
         attributes["terminal"] = True
+    if principal:
+        attributes |= {"principal": principal, "reason": reason}
     return NewEvent(kind=EventKind.STATE_CHANGED, attributes=attributes)
 
 

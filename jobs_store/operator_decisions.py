@@ -25,7 +25,7 @@ from jobs_store.errors import (
     RequestIdReused,
     WrongJobState,
 )
-from jobs_store.events import state_changed
+from jobs_store.events import NewEvent, state_changed
 from jobs_store.identifiers import JobId, RunToken, TenantId, new_audit_id
 from jobs_store.statements import statement
 from jobs_store.states import Cause, JobState
@@ -79,7 +79,9 @@ class OperatorDecisions:
             if not await _take(transaction, decision, Action.RETRY):
                 return False
             await _lock_failed(transaction, decision)
-            row = await transaction.fetchrow(statement("retry_job"), decision.tenant, decision.job_id)
+            row = await transaction.fetchrow(
+                statement("retry_job"), decision.tenant, decision.job_id, decision.actor, decision.reason
+            )
             assert row is not None, "a finished job has its facts"
             await _refuse_what_did_not_happen(transaction, decision, row)
             return True
@@ -97,9 +99,9 @@ class OperatorDecisions:
             match resolution:
                 case Resolution.RETRY:
                     await _require_cost_limit(transaction, decision)
-                    await requeue_jobs(transaction, [_back_to_the_queue(fence)])
+                    await requeue_jobs(transaction, [_back_to_the_queue(fence, decision)])
                 case Resolution.FAIL:
-                    await finish_jobs(transaction, [_failed(fence)])
+                    await finish_jobs(transaction, [_failed(fence, decision)])
                 case _:
                     assert_never(resolution)
             return True
@@ -210,21 +212,25 @@ async def _insufficient_funds(
     return InsufficientFunds(tenant=decision.tenant, required=required, available=tenant["available"])
 
 
-def _back_to_the_queue(fence: Fence) -> Return:
+def _back_to_the_queue(fence: Fence, decision: Decision) -> Return:
     return Return(
         fence=fence,
         state=JobState.QUEUED,
         cause=Cause.RESOLVED_RETRY,
         delay=0.0,
-        events=(state_changed(JobState.QUEUED, Cause.RESOLVED_RETRY),),
+        events=(_decided(JobState.QUEUED, Cause.RESOLVED_RETRY, decision),),
     )
 
 
-def _failed(fence: Fence) -> Finish:
+def _failed(fence: Fence, decision: Decision) -> Finish:
     return Finish(
         fence=fence,
         state=JobState.FAILED,
         cause=Cause.RESOLVED_FAIL,
         charge=Decimal(0),
-        events=(state_changed(JobState.FAILED, Cause.RESOLVED_FAIL),),
+        events=(_decided(JobState.FAILED, Cause.RESOLVED_FAIL, decision),),
     )
+
+
+def _decided(state: JobState, cause: Cause, decision: Decision) -> NewEvent:
+    return state_changed(state, cause, principal=decision.actor, reason=decision.reason)

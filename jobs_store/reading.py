@@ -85,7 +85,10 @@ class SpecLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """A job as it is. `cost` is what ended attempts cost the operator; amounts in dollars."""
+    """A job as it is. `cost` is what ended attempts cost the operator; amounts in dollars.
+
+    state_expire_time: when a QUEUED job becomes EXPIRED, and a HELD one FAILED.
+    """
 
     tenant: TenantId
     job_id: JobId
@@ -110,6 +113,7 @@ class JobView:
     captured: Decimal
     reserved: Decimal
     cost: ProviderCost
+    state_expire_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +304,7 @@ def _view(row: Record) -> JobView:
         captured=row["captured"],
         reserved=row["reserved"],
         cost=_total_cost(row),
+        state_expire_time=row["state_expire_time"],
     )
 
 

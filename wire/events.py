@@ -74,6 +74,8 @@ def _write_state_changed(message: pb.JobEvent, attributes: Attributes, _text: st
     changed.state = to_wire(job_pb2.JobState, attributes["state"])
     changed.cause = attributes["cause"]
     changed.terminal = bool(attributes.get("terminal"))
+    changed.principal = attributes.get("principal") or ""
+    changed.reason = attributes.get("reason") or ""
     if (ready_time := attributes.get("ready_time")) is not None:
         changed.ready_time.CopyFrom(_timestamp(ready_time))
     if changed.terminal and (captured := attributes.get("captured")) is not None:
@@ -86,6 +88,8 @@ def _read_state_changed(message: pb.JobEvent) -> dict[str, object]:
         "state": from_wire(job_pb2.JobState, changed.state, JobState),
         "cause": changed.cause,
         "terminal": changed.terminal or None,
+        "principal": changed.principal or None,
+        "reason": changed.reason or None,
         "ready_time": _time_text(changed.ready_time) if changed.HasField("ready_time") else None,
         "captured": _amount_text(changed.captured_amount) if changed.HasField("captured_amount") else None,
     }

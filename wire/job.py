@@ -38,6 +38,7 @@ def job_message(job: JobView) -> pb.Job:
         charge=_charge_message(job),
         provider_cost=provider_cost_message(job.cost),
         traceparent=job.traceparent,
+        state_expire_time=_optional(job.state_expire_time),
     )
 
 

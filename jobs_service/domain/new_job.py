@@ -1,6 +1,7 @@
 """A job that is about to be made, and how it looks right after."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 
 from jobs_service.domain.caller import Caller
@@ -106,4 +107,5 @@ def view_of(job: NewJob, created: Created) -> JobView:
         captured=Decimal(0),
         reserved=job.price.quoted_amount,
         cost=ProviderCost.nothing(),
+        state_expire_time=created.ready_time + timedelta(seconds=job.queue_timeout),
     )

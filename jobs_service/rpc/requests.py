@@ -119,7 +119,11 @@ def read_watch(request: pb.WatchJobRequest, tenant: TenantId) -> WatchRequest:
     kinds = _kinds(request.kinds, faults)
     faults.raise_if_any()
     return WatchRequest(
-        tenant=tenant, job_id=JobId(job_id), after=Sequence(request.after_sequence), kinds=kinds
+        tenant=tenant,
+        job_id=JobId(job_id),
+        after=Sequence(request.after_sequence),
+        kinds=kinds,
+        replay_only=request.replay_only,
     )
 
 

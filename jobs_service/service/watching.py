@@ -35,12 +35,13 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRequest:
-    """Which job, after which sequence, which kinds (none: all)."""
+    """Which job, after which sequence, which kinds (none: all). `replay_only`: what is durable, no more."""
 
     tenant: TenantId
     job_id: JobId
     after: Sequence
     kinds: frozenset[EventKind]
+    replay_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,8 @@ class JobWatcher:
         self._clock = clock
 
     async def watch(self, request: WatchRequest, *, budget: Budget, send: Send) -> None:
-        """Sends every wanted event after the cursor, once and in order; returns after the terminal one.
+        """Sends every wanted event after the cursor, once and in order; returns after the terminal one, or
+        after what is durable when only that was asked for.
 
         Raises JobNotFound, CursorOutOfRange; Resume when the budget ends; an error of the database when it is
         away at the start or for too long; whatever `send` raises.
@@ -167,10 +169,15 @@ class _Stream:
             position = None if page is None else await self._reads.position()
             if position is not None:
                 check_kept(self._cursor, position)
-                if is_over(self._cursor, position):
+                if self._has_all(position):
                     return
             if position is None or not self._is_behind(position):
                 await self._until_something_happens(position)
+
+    def _has_all(self, position: Position) -> bool:
+        """Whether nothing follows that the caller wants."""
+        replayed = self._request.replay_only and not self._is_behind(position)
+        return replayed or is_over(self._cursor, position)
 
     def _is_behind(self, position: Position) -> bool:
         return position.last_sequence > self._cursor

@@ -4,7 +4,8 @@
 -- $1 tenant, $2 before this id, $3 states (null: all), $4 model (null: all), $5 created from, $6 created before, $7 rows.
 WITH page AS MATERIALIZED (
     (SELECT j.tenant_id, j.id, j.state, j.state_cause, j.epoch, j.update_time, NULL::timestamptz AS end_time, j.ready_time,
-            j.counted_attempts, j.cancel_request_time, NULL::timestamptz AS erase_time
+            j.counted_attempts, j.cancel_request_time, NULL::timestamptz AS erase_time,
+            CASE j.state WHEN 'QUEUED' THEN j.queue_deadline WHEN 'HELD' THEN j.hold_until END AS state_expire_time
      FROM hourglass.jobs j
      CROSS JOIN LATERAL (
          SELECT FROM hourglass.job_facts f
@@ -16,7 +17,7 @@ WITH page AS MATERIALIZED (
      ORDER BY j.id DESC LIMIT $7)
     UNION ALL
     (SELECT d.tenant_id, d.id, d.state, d.state_cause, d.epoch, greatest(d.end_time, d.erase_time), d.end_time, d.ready_time, d.counted_attempts,
-            d.cancel_request_time, d.erase_time
+            d.cancel_request_time, d.erase_time, NULL::timestamptz AS state_expire_time
      FROM hourglass.finished_jobs d
      CROSS JOIN LATERAL (
          SELECT FROM hourglass.job_facts f

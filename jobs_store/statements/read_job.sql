@@ -9,6 +9,7 @@ SELECT f.tenant_id, f.id, f.principal, f.model, f.provider, f.lane, f.create_tim
        coalesce(j.update_time, greatest(d.end_time, d.erase_time)) AS update_time, d.end_time, coalesce(j.ready_time, d.ready_time) AS ready_time,
        coalesce(j.counted_attempts, d.counted_attempts) AS counted_attempts,
        coalesce(j.cancel_request_time, d.cancel_request_time) AS cancel_request_time, d.erase_time,
+       CASE j.state WHEN 'QUEUED' THEN j.queue_deadline WHEN 'HELD' THEN j.hold_until END AS state_expire_time,
        j.attempt_number AS running_number, j.worker_id, j.worker_address, j.claim_time, j.send_time,
        c.cost, c.worst_case, c.bases, v.captured, v.reserved
 FROM hourglass.job_facts f

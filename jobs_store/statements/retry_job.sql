@@ -2,6 +2,7 @@
 -- row, rolls back unless the answer says that the funds moved. Attempts and queue time start afresh; numbers of attempts,
 -- epochs and reservations go on, and so does what all attempts have cost, which provider_cost_limit bounds.
 -- Each step reads from the one before, so that locks are taken in the one order: job, reservation, tenant's limits, funds.
+-- $1 tenant, $2 job, $3 who decided it, $4 the reason that was given.
 WITH terms AS MATERIALIZED (
     SELECT f.queue_timeout, f.quoted_amount, f.attempt_worst_case, f.provider_cost_limit, c.known_cost, c.unknown_cost,
            clock_timestamp() AS now,
@@ -47,7 +48,7 @@ WITH terms AS MATERIALIZED (
     INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, attributes)
     SELECT tenant_id, id, ((epoch + 1) << 32) + 1, 'STATE_CHANGED', now, 0,
            jsonb_build_object('state', 'QUEUED', 'cause', 'RETRIED', 'last_durable_sequence', last_sequence,
-                              'ready_time', now)
+                              'ready_time', now, 'principal', $3::text, 'reason', $4::text)
     FROM taken_back
 )
 SELECT t.has_payload, EXISTS (SELECT FROM job) AS cost_limit_left, EXISTS (SELECT FROM queued) AS queue_had_room,

@@ -27,37 +27,37 @@ from google.type import money_pb2 as google_dot_type_dot_money__pb2
 from hourglass.jobs.v1 import job_pb2 as hourglass_dot_jobs_dot_v1_dot_job__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhourglass/jobs/v1/event.proto\x12\x11hourglass.jobs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/type/money.proto\x1a\x1bhourglass/jobs/v1/job.proto\"\xa3\x06\n\x08JobEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12.\n\nevent_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x61ttempt_number\x18\x03 \x01(\x05\x12\x1d\n\x15last_durable_sequence\x18\x04 \x01(\x03\x12\x38\n\rstate_changed\x18\x05 \x01(\x0b\x32\x1f.hourglass.jobs.v1.StateChangedH\x00\x12<\n\x0f\x61ttempt_started\x18\x06 \x01(\x0b\x32!.hourglass.jobs.v1.AttemptStartedH\x00\x12\x36\n\x0c\x61ttempt_sent\x18\x07 \x01(\x0b\x32\x1e.hourglass.jobs.v1.AttemptSentH\x00\x12\x38\n\rattempt_ended\x18\x08 \x01(\x0b\x32\x1f.hourglass.jobs.v1.AttemptEndedH\x00\x12\x34\n\x0btoken_delta\x18\t \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenDeltaH\x00\x12:\n\x0eusage_reported\x18\n \x01(\x0b\x32 .hourglass.jobs.v1.UsageReportedH\x00\x12\x38\n\rcost_recorded\x18\x0b \x01(\x0b\x32\x1f.hourglass.jobs.v1.CostRecordedH\x00\x12>\n\x10\x63\x61ncel_requested\x18\x0c \x01(\x0b\x32\".hourglass.jobs.v1.CancelRequestedH\x00\x12\x45\n\x14provider_call_closed\x18\r \x01(\x0b\x32%.hourglass.jobs.v1.ProviderCallClosedH\x00\x12<\n\x0fresult_accepted\x18\x0e \x01(\x0b\x32!.hourglass.jobs.v1.ResultAcceptedH\x00\x12:\n\x0e\x63ontent_erased\x18\x0f \x01(\x0b\x32 .hourglass.jobs.v1.ContentErasedH\x00\x42\x07\n\x05\x65vent\"\xb8\x01\n\x0cStateChanged\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.hourglass.jobs.v1.JobState\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12.\n\nready_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08terminal\x18\x04 \x01(\x08\x12+\n\x0f\x63\x61ptured_amount\x18\x05 \x01(\x0b\x32\x12.google.type.Money\"#\n\x0e\x41ttemptStarted\x12\x11\n\tworker_id\x18\x01 \x01(\t\"7\n\x0b\x41ttemptSent\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x16\n\x0eprovider_model\x18\x02 \x01(\t\"\x85\x01\n\x0c\x41ttemptEnded\x12\x32\n\x07outcome\x18\x01 \x01(\x0e\x32!.hourglass.jobs.v1.AttemptOutcome\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12\x32\n\x0b\x65rror_class\x18\x03 \x01(\x0e\x32\x1d.hourglass.jobs.v1.ErrorClass\"?\n\nTokenDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\"=\n\rUsageReported\x12,\n\x05usage\x18\x01 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenUsage\"F\n\x0c\x43ostRecorded\x12\x36\n\rprovider_cost\x18\x01 \x01(\x0b\x32\x1f.hourglass.jobs.v1.ProviderCost\"4\n\x0f\x43\x61ncelRequested\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"D\n\x12ProviderCallClosed\x12.\n\nclose_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x8b\x01\n\x0eResultAccepted\x12\x36\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1f.hourglass.jobs.v1.FinishReason\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenUsage\x12\x13\n\x0btext_length\x18\x03 \x01(\x03\"\"\n\rContentErased\x12\x11\n\tprincipal\x18\x01 \x01(\t*\xb1\x03\n\x0cJobEventKind\x12\x1e\n\x1aJOB_EVENT_KIND_UNSPECIFIED\x10\x00\x12 \n\x1cJOB_EVENT_KIND_STATE_CHANGED\x10\x01\x12\"\n\x1eJOB_EVENT_KIND_ATTEMPT_STARTED\x10\x02\x12\x1f\n\x1bJOB_EVENT_KIND_ATTEMPT_SENT\x10\x03\x12 \n\x1cJOB_EVENT_KIND_ATTEMPT_ENDED\x10\x04\x12\x1e\n\x1aJOB_EVENT_KIND_TOKEN_DELTA\x10\x05\x12!\n\x1dJOB_EVENT_KIND_USAGE_REPORTED\x10\x06\x12 \n\x1cJOB_EVENT_KIND_COST_RECORDED\x10\x07\x12#\n\x1fJOB_EVENT_KIND_CANCEL_REQUESTED\x10\x08\x12\'\n#JOB_EVENT_KIND_PROVIDER_CALL_CLOSED\x10\t\x12\"\n\x1eJOB_EVENT_KIND_RESULT_ACCEPTED\x10\n\x12!\n\x1dJOB_EVENT_KIND_CONTENT_ERASED\x10\x0b\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhourglass/jobs/v1/event.proto\x12\x11hourglass.jobs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/type/money.proto\x1a\x1bhourglass/jobs/v1/job.proto\"\xa3\x06\n\x08JobEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12.\n\nevent_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x61ttempt_number\x18\x03 \x01(\x05\x12\x1d\n\x15last_durable_sequence\x18\x04 \x01(\x03\x12\x38\n\rstate_changed\x18\x05 \x01(\x0b\x32\x1f.hourglass.jobs.v1.StateChangedH\x00\x12<\n\x0f\x61ttempt_started\x18\x06 \x01(\x0b\x32!.hourglass.jobs.v1.AttemptStartedH\x00\x12\x36\n\x0c\x61ttempt_sent\x18\x07 \x01(\x0b\x32\x1e.hourglass.jobs.v1.AttemptSentH\x00\x12\x38\n\rattempt_ended\x18\x08 \x01(\x0b\x32\x1f.hourglass.jobs.v1.AttemptEndedH\x00\x12\x34\n\x0btoken_delta\x18\t \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenDeltaH\x00\x12:\n\x0eusage_reported\x18\n \x01(\x0b\x32 .hourglass.jobs.v1.UsageReportedH\x00\x12\x38\n\rcost_recorded\x18\x0b \x01(\x0b\x32\x1f.hourglass.jobs.v1.CostRecordedH\x00\x12>\n\x10\x63\x61ncel_requested\x18\x0c \x01(\x0b\x32\".hourglass.jobs.v1.CancelRequestedH\x00\x12\x45\n\x14provider_call_closed\x18\r \x01(\x0b\x32%.hourglass.jobs.v1.ProviderCallClosedH\x00\x12<\n\x0fresult_accepted\x18\x0e \x01(\x0b\x32!.hourglass.jobs.v1.ResultAcceptedH\x00\x12:\n\x0e\x63ontent_erased\x18\x0f \x01(\x0b\x32 .hourglass.jobs.v1.ContentErasedH\x00\x42\x07\n\x05\x65vent\"\xdb\x01\n\x0cStateChanged\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.hourglass.jobs.v1.JobState\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12.\n\nready_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08terminal\x18\x04 \x01(\x08\x12+\n\x0f\x63\x61ptured_amount\x18\x05 \x01(\x0b\x32\x12.google.type.Money\x12\x11\n\tprincipal\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\t\"#\n\x0e\x41ttemptStarted\x12\x11\n\tworker_id\x18\x01 \x01(\t\"7\n\x0b\x41ttemptSent\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x16\n\x0eprovider_model\x18\x02 \x01(\t\"\x85\x01\n\x0c\x41ttemptEnded\x12\x32\n\x07outcome\x18\x01 \x01(\x0e\x32!.hourglass.jobs.v1.AttemptOutcome\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12\x32\n\x0b\x65rror_class\x18\x03 \x01(\x0e\x32\x1d.hourglass.jobs.v1.ErrorClass\"?\n\nTokenDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x13\n\x0btoken_count\x18\x03 \x01(\x05\"=\n\rUsageReported\x12,\n\x05usage\x18\x01 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenUsage\"F\n\x0c\x43ostRecorded\x12\x36\n\rprovider_cost\x18\x01 \x01(\x0b\x32\x1f.hourglass.jobs.v1.ProviderCost\"4\n\x0f\x43\x61ncelRequested\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"D\n\x12ProviderCallClosed\x12.\n\nclose_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x8b\x01\n\x0eResultAccepted\x12\x36\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1f.hourglass.jobs.v1.FinishReason\x12,\n\x05usage\x18\x02 \x01(\x0b\x32\x1d.hourglass.jobs.v1.TokenUsage\x12\x13\n\x0btext_length\x18\x03 \x01(\x03\"\"\n\rContentErased\x12\x11\n\tprincipal\x18\x01 \x01(\t*\xb1\x03\n\x0cJobEventKind\x12\x1e\n\x1aJOB_EVENT_KIND_UNSPECIFIED\x10\x00\x12 \n\x1cJOB_EVENT_KIND_STATE_CHANGED\x10\x01\x12\"\n\x1eJOB_EVENT_KIND_ATTEMPT_STARTED\x10\x02\x12\x1f\n\x1bJOB_EVENT_KIND_ATTEMPT_SENT\x10\x03\x12 \n\x1cJOB_EVENT_KIND_ATTEMPT_ENDED\x10\x04\x12\x1e\n\x1aJOB_EVENT_KIND_TOKEN_DELTA\x10\x05\x12!\n\x1dJOB_EVENT_KIND_USAGE_REPORTED\x10\x06\x12 \n\x1cJOB_EVENT_KIND_COST_RECORDED\x10\x07\x12#\n\x1fJOB_EVENT_KIND_CANCEL_REQUESTED\x10\x08\x12\'\n#JOB_EVENT_KIND_PROVIDER_CALL_CLOSED\x10\t\x12\"\n\x1eJOB_EVENT_KIND_RESULT_ACCEPTED\x10\n\x12!\n\x1dJOB_EVENT_KIND_CONTENT_ERASED\x10\x0b\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hourglass.jobs.v1.event_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_JOBEVENTKIND']._serialized_start=1865
-  _globals['_JOBEVENTKIND']._serialized_end=2298
+  _globals['_JOBEVENTKIND']._serialized_start=1900
+  _globals['_JOBEVENTKIND']._serialized_end=2333
   _globals['_JOBEVENT']._serialized_start=140
   _globals['_JOBEVENT']._serialized_end=943
   _globals['_STATECHANGED']._serialized_start=946
-  _globals['_STATECHANGED']._serialized_end=1130
-  _globals['_ATTEMPTSTARTED']._serialized_start=1132
-  _globals['_ATTEMPTSTARTED']._serialized_end=1167
-  _globals['_ATTEMPTSENT']._serialized_start=1169
-  _globals['_ATTEMPTSENT']._serialized_end=1224
-  _globals['_ATTEMPTENDED']._serialized_start=1227
-  _globals['_ATTEMPTENDED']._serialized_end=1360
-  _globals['_TOKENDELTA']._serialized_start=1362
-  _globals['_TOKENDELTA']._serialized_end=1425
-  _globals['_USAGEREPORTED']._serialized_start=1427
-  _globals['_USAGEREPORTED']._serialized_end=1488
-  _globals['_COSTRECORDED']._serialized_start=1490
-  _globals['_COSTRECORDED']._serialized_end=1560
-  _globals['_CANCELREQUESTED']._serialized_start=1562
-  _globals['_CANCELREQUESTED']._serialized_end=1614
-  _globals['_PROVIDERCALLCLOSED']._serialized_start=1616
-  _globals['_PROVIDERCALLCLOSED']._serialized_end=1684
-  _globals['_RESULTACCEPTED']._serialized_start=1687
-  _globals['_RESULTACCEPTED']._serialized_end=1826
-  _globals['_CONTENTERASED']._serialized_start=1828
-  _globals['_CONTENTERASED']._serialized_end=1862
+  _globals['_STATECHANGED']._serialized_end=1165
+  _globals['_ATTEMPTSTARTED']._serialized_start=1167
+  _globals['_ATTEMPTSTARTED']._serialized_end=1202
+  _globals['_ATTEMPTSENT']._serialized_start=1204
+  _globals['_ATTEMPTSENT']._serialized_end=1259
+  _globals['_ATTEMPTENDED']._serialized_start=1262
+  _globals['_ATTEMPTENDED']._serialized_end=1395
+  _globals['_TOKENDELTA']._serialized_start=1397
+  _globals['_TOKENDELTA']._serialized_end=1460
+  _globals['_USAGEREPORTED']._serialized_start=1462
+  _globals['_USAGEREPORTED']._serialized_end=1523
+  _globals['_COSTRECORDED']._serialized_start=1525
+  _globals['_COSTRECORDED']._serialized_end=1595
+  _globals['_CANCELREQUESTED']._serialized_start=1597
+  _globals['_CANCELREQUESTED']._serialized_end=1649
+  _globals['_PROVIDERCALLCLOSED']._serialized_start=1651
+  _globals['_PROVIDERCALLCLOSED']._serialized_end=1719
+  _globals['_RESULTACCEPTED']._serialized_start=1722
+  _globals['_RESULTACCEPTED']._serialized_end=1861
+  _globals['_CONTENTERASED']._serialized_start=1863
+  _globals['_CONTENTERASED']._serialized_end=1897
 # @@protoc_insertion_point(module_scope)

@@ -203,12 +203,20 @@ class StateChanged(_message.Message):
     READY_TIME_FIELD_NUMBER: _builtins.int
     TERMINAL_FIELD_NUMBER: _builtins.int
     CAPTURED_AMOUNT_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     state: _job_pb2.JobState.ValueType
     """The new state."""
     cause: _builtins.str
     """Why, UPPER_SNAKE."""
     terminal: _builtins.bool
     """No later epoch follows unless somebody calls RetryJob."""
+    principal: _builtins.str
+    """Who decided it, where an operator did: RETRIED, RESOLVED_RETRY,
+    RESOLVED_FAIL. Empty otherwise.
+    """
+    reason: _builtins.str
+    """The reason that the operator gave. Empty otherwise."""
     @_builtins.property
     def ready_time(self) -> _timestamp_pb2.Timestamp:
         """When a QUEUED job may be claimed. Absent otherwise."""
@@ -225,10 +233,12 @@ class StateChanged(_message.Message):
         ready_time: _timestamp_pb2.Timestamp | None = ...,
         terminal: _builtins.bool = ...,
         captured_amount: _money_pb2.Money | None = ...,
+        principal: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["captured_amount", b"captured_amount", "ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["captured_amount", b"captured_amount", "cause", b"cause", "ready_time", b"ready_time", "state", b"state", "terminal", b"terminal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["captured_amount", b"captured_amount", "cause", b"cause", "principal", b"principal", "ready_time", b"ready_time", "reason", b"reason", "state", b"state", "terminal", b"terminal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -573,6 +573,7 @@ class Job(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     CREATE_LEDGER_FIELD_NUMBER: _builtins.int
+    STATE_EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Time-ordered UUID (version 7)."""
     state: Global___JobState.ValueType
@@ -647,6 +648,12 @@ class Job(_message.Message):
     def create_ledger(self) -> _ledger_pb2.BudgetLedger:
         """How its create call spent its deadline. Only where attempts were asked for."""
 
+    @_builtins.property
+    def state_expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When its state ends by itself: a QUEUED job becomes EXPIRED, a HELD one
+        FAILED. Absent in other states.
+        """
+
     def __init__(
         self,
         *,
@@ -672,10 +679,11 @@ class Job(_message.Message):
         result: Global___JobResult | None = ...,
         traceparent: _builtins.str = ...,
         create_ledger: _ledger_pb2.BudgetLedger | None = ...,
+        state_expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel_request_time", b"cancel_request_time", "charge", b"charge", "create_ledger", b"create_ledger", "create_time", b"create_time", "end_time", b"end_time", "erase_time", b"erase_time", "provider_cost", b"provider_cost", "ready_time", b"ready_time", "result", b"result", "spec", b"spec", "update_time", b"update_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel_request_time", b"cancel_request_time", "charge", b"charge", "create_ledger", b"create_ledger", "create_time", b"create_time", "end_time", b"end_time", "erase_time", b"erase_time", "provider_cost", b"provider_cost", "ready_time", b"ready_time", "result", b"result", "spec", b"spec", "state_expire_time", b"state_expire_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_count", b"attempt_count", "attempts", b"attempts", "cancel_request_time", b"cancel_request_time", "charge", b"charge", "create_ledger", b"create_ledger", "create_time", b"create_time", "end_time", b"end_time", "epoch", b"epoch", "erase_time", b"erase_time", "job_id", b"job_id", "labels", b"labels", "lane", b"lane", "model", b"model", "principal", b"principal", "provider_cost", b"provider_cost", "ready_time", b"ready_time", "result", b"result", "spec", b"spec", "state", b"state", "state_cause", b"state_cause", "traceparent", b"traceparent", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_count", b"attempt_count", "attempts", b"attempts", "cancel_request_time", b"cancel_request_time", "charge", b"charge", "create_ledger", b"create_ledger", "create_time", b"create_time", "end_time", b"end_time", "epoch", b"epoch", "erase_time", b"erase_time", "job_id", b"job_id", "labels", b"labels", "lane", b"lane", "model", b"model", "principal", b"principal", "provider_cost", b"provider_cost", "ready_time", b"ready_time", "result", b"result", "spec", b"spec", "state", b"state", "state_cause", b"state_cause", "state_expire_time", b"state_expire_time", "traceparent", b"traceparent", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

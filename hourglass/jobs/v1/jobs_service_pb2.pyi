@@ -547,10 +547,13 @@ class WatchJobRequest(_message.Message):
     JOB_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
     KINDS_FIELD_NUMBER: _builtins.int
+    REPLAY_ONLY_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     after_sequence: _builtins.int
     """The last sequence that the caller has; 0 = from the start."""
+    replay_only: _builtins.bool
+    """Ends with OK after what is durable, instead of waiting for what comes."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_event_pb2.JobEventKind.ValueType]:
         """Only these kinds; all when empty. The terminal StateChanged always comes."""
@@ -561,10 +564,11 @@ class WatchJobRequest(_message.Message):
         job_id: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
         kinds: _abc.Iterable[_event_pb2.JobEventKind.ValueType] | None = ...,
+        replay_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "job_id", b"job_id", "kinds", b"kinds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "job_id", b"job_id", "kinds", b"kinds", "replay_only", b"replay_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

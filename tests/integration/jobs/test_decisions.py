@@ -15,7 +15,7 @@ from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from jobs_store.endings import Finish
 from jobs_store.runs import Claimed
 from servicekit.wire_money import amount_of
-from tests.jobs import TENANT, Jobs, failure, of
+from tests.jobs import TENANT, Jobs, failure, of, seconds
 from tests.store import Store, acceptance_of, deltas_of, failure_of, hold_of, open_store, time_enough
 
 pytestmark = pytest.mark.every_postgres
@@ -97,6 +97,19 @@ async def watched(jobs: Jobs, job_id: str, after: int = 0) -> list[Any]:
     ]
 
 
+async def replayed(jobs: Jobs, job_id: str) -> list[Any]:
+    """The events so far."""
+    request = pb.WatchJobRequest(job_id=job_id, replay_only=True)
+    return [message.event async for message in jobs.jobs.WatchJob(request, metadata=of(TENANT), timeout=10)]
+
+
+async def read(jobs: Jobs, job_id: str) -> job_pb2.Job:
+    """The job as it is."""
+    answer = await jobs.jobs.GetJob(pb.GetJobRequest(job_id=job_id), metadata=of(TENANT))
+    job: job_pb2.Job = answer.job
+    return job
+
+
 async def test_a_failed_job_is_queued_again(jobs: Jobs) -> None:
     job_id = await failed_job(jobs)
     answer = await retry(jobs, job_id)
@@ -107,6 +120,29 @@ async def test_a_failed_job_is_queued_again(jobs: Jobs) -> None:
         answer.replayed,
     )
     assert answer.job.charge.reserved_amount == answer.job.charge.quoted_amount
+
+
+async def test_the_log_says_who_decided_and_why(jobs: Jobs) -> None:
+    retried, held = await failed_job(jobs, "k1"), await held_job(jobs, "k2")
+    await retry(jobs, retried)
+    await resolve(jobs, held, pb.JOB_RESOLUTION_FAIL)
+    for job_id, told in (
+        (retried, ("RETRIED", "olga", "again")),
+        (held, ("RESOLVED_FAIL", "olga", "enough")),
+    ):
+        last = (await replayed(jobs, job_id))[-1].state_changed
+        assert told == [last.cause, last.principal, last.reason]
+
+
+async def test_a_state_that_ends_by_itself_says_when(jobs: Jobs) -> None:
+    created = await jobs.create("k1", queue_timeout_duration=seconds(60))
+    assert 60 == created.job.state_expire_time.seconds - created.job.ready_time.seconds
+    async with worker(jobs) as store:
+        run = await claimed(store, created.job)
+        assert not (await read(jobs, created.job.job_id)).HasField("state_expire_time")
+        await store.runs.requeue([hold_of(run)], budget=time_enough())
+    held = await read(jobs, created.job.job_id)
+    assert held.state_expire_time.seconds > held.update_time.seconds
 
 
 async def test_the_same_request_again_answers_the_job_as_it_is_now(jobs: Jobs) -> None:

@@ -1,6 +1,7 @@
 """Watching: the store and a worker's stream joined, whatever either of them does."""
 
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -131,6 +132,18 @@ async def test_a_finished_job_is_replayed_to_its_terminal_event() -> None:
     got = await watched(SimulatedStore(job))
     assert got == job.durable
     assert got[-1].ends_stream
+
+
+async def test_a_replay_of_an_unfinished_job_ends_after_what_is_durable() -> None:
+    job = SimulatedJob(Random(3), steps=1000)
+    for _ in range(8):
+        job.step()
+    received = Received()
+    await watcher(SimulatedStore(job)).watch(
+        replace(request(), replay_only=True), budget=endless(), send=received.send
+    )
+    assert job.state is JobState.RUNNING
+    assert received.events == job.durable
 
 
 async def test_a_cursor_at_the_terminal_event_ends_at_once() -> None:

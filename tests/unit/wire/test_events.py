@@ -23,6 +23,8 @@ ATTRIBUTES: dict[EventKind, Mapping[str, object]] = {
         "cause": "ACCEPTED",
         "terminal": True,
         "captured": "0.000000001",
+        "principal": "olga",
+        "reason": "enough",
     },
     EventKind.ATTEMPT_STARTED: {"worker_id": "worker-1"},
     EventKind.ATTEMPT_SENT: {"provider": "local", "provider_model": "smollm2"},

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -65,6 +66,7 @@ class Tenant(_message.Message):
     RUNNING_COUNT_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    RETENTION_FIELD_NUMBER: _builtins.int
     tenant_id: _builtins.str
     """`[a-z0-9-]{1,63}`."""
     display_name: _builtins.str
@@ -89,6 +91,10 @@ class Tenant(_message.Message):
     def update_time(self) -> _timestamp_pb2.Timestamp:
         """When its limits last changed."""
 
+    @_builtins.property
+    def retention(self) -> Global___TenantRetention:
+        """How long its rows are kept, where that is not the service's own setting."""
+
     def __init__(
         self,
         *,
@@ -100,14 +106,85 @@ class Tenant(_message.Message):
         running_count: _builtins.int = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
+        retention: Global___TenantRetention | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "funds", b"funds", "limits", b"limits", "update_time", b"update_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "funds", b"funds", "limits", b"limits", "retention", b"retention", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "display_name", b"display_name", "funds", b"funds", "limits", b"limits", "queued_count", b"queued_count", "running_count", b"running_count", "tenant_id", b"tenant_id", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "display_name", b"display_name", "funds", b"funds", "limits", b"limits", "queued_count", b"queued_count", "retention", b"retention", "running_count", b"running_count", "tenant_id", b"tenant_id", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Tenant: _TypeAlias = Tenant  # noqa: Y015
+
+@_typing.final
+class TenantRetention(_message.Message):
+    """How long a tenant's rows are kept, by class, each from the end of the job
+    on. What is absent takes the service's own setting. 0 to 20 years. What a job
+    needs goes last: jobs live at least as long as results and attempts, results
+    as events, and events and attempts as payloads.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAYLOAD_DURATION_FIELD_NUMBER: _builtins.int
+    EVENTS_DURATION_FIELD_NUMBER: _builtins.int
+    RESULT_DURATION_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_DURATION_FIELD_NUMBER: _builtins.int
+    JOBS_DURATION_FIELD_NUMBER: _builtins.int
+    CALLS_DURATION_FIELD_NUMBER: _builtins.int
+    QUOTES_DURATION_FIELD_NUMBER: _builtins.int
+    AUDIT_DURATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def payload_duration(self) -> _duration_pb2.Duration:
+        """What a job asks. A FAILED job can be retried so long."""
+
+    @_builtins.property
+    def events_duration(self) -> _duration_pb2.Duration:
+        """Its log, token deltas included."""
+
+    @_builtins.property
+    def result_duration(self) -> _duration_pb2.Duration:
+        """The answer."""
+
+    @_builtins.property
+    def attempts_duration(self) -> _duration_pb2.Duration:
+        """Attempts, with what each cost."""
+
+    @_builtins.property
+    def jobs_duration(self) -> _duration_pb2.Duration:
+        """The job itself with its settled reservations."""
+
+    @_builtins.property
+    def calls_duration(self) -> _duration_pb2.Duration:
+        """Short calls, from their settlement on."""
+
+    @_builtins.property
+    def quotes_duration(self) -> _duration_pb2.Duration:
+        """Quotes, from when they were made."""
+
+    @_builtins.property
+    def audit_duration(self) -> _duration_pb2.Duration:
+        """The audit log, from when its rows were made."""
+
+    def __init__(
+        self,
+        *,
+        payload_duration: _duration_pb2.Duration | None = ...,
+        events_duration: _duration_pb2.Duration | None = ...,
+        result_duration: _duration_pb2.Duration | None = ...,
+        attempts_duration: _duration_pb2.Duration | None = ...,
+        jobs_duration: _duration_pb2.Duration | None = ...,
+        calls_duration: _duration_pb2.Duration | None = ...,
+        quotes_duration: _duration_pb2.Duration | None = ...,
+        audit_duration: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempts_duration", b"attempts_duration", "audit_duration", b"audit_duration", "calls_duration", b"calls_duration", "events_duration", b"events_duration", "jobs_duration", b"jobs_duration", "payload_duration", b"payload_duration", "quotes_duration", b"quotes_duration", "result_duration", b"result_duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts_duration", b"attempts_duration", "audit_duration", b"audit_duration", "calls_duration", b"calls_duration", "events_duration", b"events_duration", "jobs_duration", b"jobs_duration", "payload_duration", b"payload_duration", "quotes_duration", b"quotes_duration", "result_duration", b"result_duration"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TenantRetention: _TypeAlias = TenantRetention  # noqa: Y015
 
 @_typing.final
 class Funds(_message.Message):
@@ -203,6 +280,7 @@ class CreateTenantRequest(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    RETENTION_FIELD_NUMBER: _builtins.int
     tenant_id: _builtins.str
     """`[a-z0-9-]{1,63}`."""
     display_name: _builtins.str
@@ -215,6 +293,10 @@ class CreateTenantRequest(_message.Message):
     def limits(self) -> Global___TenantLimits:
         """Absent fields take the service's defaults."""
 
+    @_builtins.property
+    def retention(self) -> Global___TenantRetention:
+        """Its own lifetimes. Absent: the service's."""
+
     def __init__(
         self,
         *,
@@ -223,10 +305,11 @@ class CreateTenantRequest(_message.Message):
         limits: Global___TenantLimits | None = ...,
         request_id: _builtins.str = ...,
         reason: _builtins.str = ...,
+        retention: Global___TenantRetention | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "retention", b"retention"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_name", b"display_name", "limits", b"limits", "reason", b"reason", "request_id", b"request_id", "tenant_id", b"tenant_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["display_name", b"display_name", "limits", b"limits", "reason", b"reason", "request_id", b"request_id", "retention", b"retention", "tenant_id", b"tenant_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -271,6 +354,7 @@ class UpdateTenantRequest(_message.Message):
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    RETENTION_FIELD_NUMBER: _builtins.int
     tenant_id: _builtins.str
     """The tenant."""
     display_name: _builtins.str
@@ -283,6 +367,12 @@ class UpdateTenantRequest(_message.Message):
     def limits(self) -> Global___TenantLimits:
         """Only the fields that are present change."""
 
+    @_builtins.property
+    def retention(self) -> Global___TenantRetention:
+        """Takes the place of all that the tenant had of its own: an empty message
+        goes back to the service's lifetimes. Unchanged when absent.
+        """
+
     def __init__(
         self,
         *,
@@ -291,10 +381,11 @@ class UpdateTenantRequest(_message.Message):
         display_name: _builtins.str | None = ...,
         request_id: _builtins.str = ...,
         reason: _builtins.str = ...,
+        retention: Global___TenantRetention | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "display_name", b"display_name", "limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "display_name", b"display_name", "limits", b"limits", "retention", b"retention"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "display_name", b"display_name", "limits", b"limits", "reason", b"reason", "request_id", b"request_id", "tenant_id", b"tenant_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "display_name", b"display_name", "limits", b"limits", "reason", b"reason", "request_id", b"request_id", "retention", b"retention", "tenant_id", b"tenant_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__display_name: _TypeAlias = _typing.Literal["display_name"]  # noqa: Y015
     _WhichOneofArgType__display_name: _TypeAlias = _typing.Literal["_display_name", b"_display_name"]  # noqa: Y015
@@ -508,12 +599,15 @@ class Lane(_message.Message):
     RUNNING_COUNT_FIELD_NUMBER: _builtins.int
     QUEUED_COUNT_FIELD_NUMBER: _builtins.int
     OLDEST_READY_TIME_FIELD_NUMBER: _builtins.int
+    PAUSE_TIME_FIELD_NUMBER: _builtins.int
     lane: _builtins.str
     """Its name, for example `openai/gpt-5`."""
     state: Global___LaneState.ValueType
     """Whether jobs are claimed from it."""
     state_cause: _builtins.str
-    """Why not, UPPER_SNAKE. Empty when OPEN."""
+    """Why not, UPPER_SNAKE: `OPERATOR_PAUSE`, or the cause of the attempt that
+    parked it. Empty when OPEN.
+    """
     max_running_count: _builtins.int
     """Jobs that may run at once, over all workers. Absent: no limit."""
     running_count: _builtins.int
@@ -522,11 +616,19 @@ class Lane(_message.Message):
     """Jobs that wait. Counted up to 10,000."""
     @_builtins.property
     def park_until_time(self) -> _timestamp_pb2.Timestamp:
-        """When a parking ends by itself. Absent: not parked, or only ResumeLane ends it."""
+        """When a parking ends by itself, also under a pause. Absent: not parked, or
+        only ResumeLane ends it.
+        """
 
     @_builtins.property
     def oldest_ready_time(self) -> _timestamp_pb2.Timestamp:
-        """Since when the oldest ready one waits. Absent: none does."""
+        """Since when the oldest ready one waits, among the first 2,000 pairs of tenant
+        and priority. Absent: none does.
+        """
+
+    @_builtins.property
+    def pause_time(self) -> _timestamp_pb2.Timestamp:
+        """Since when it is paused. Absent: it is not."""
 
     def __init__(
         self,
@@ -539,10 +641,11 @@ class Lane(_message.Message):
         running_count: _builtins.int = ...,
         queued_count: _builtins.int = ...,
         oldest_ready_time: _timestamp_pb2.Timestamp | None = ...,
+        pause_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_running_count", b"_max_running_count", "max_running_count", b"max_running_count", "oldest_ready_time", b"oldest_ready_time", "park_until_time", b"park_until_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_running_count", b"_max_running_count", "max_running_count", b"max_running_count", "oldest_ready_time", b"oldest_ready_time", "park_until_time", b"park_until_time", "pause_time", b"pause_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_running_count", b"_max_running_count", "lane", b"lane", "max_running_count", b"max_running_count", "oldest_ready_time", b"oldest_ready_time", "park_until_time", b"park_until_time", "queued_count", b"queued_count", "running_count", b"running_count", "state", b"state", "state_cause", b"state_cause"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_running_count", b"_max_running_count", "lane", b"lane", "max_running_count", b"max_running_count", "oldest_ready_time", b"oldest_ready_time", "park_until_time", b"park_until_time", "pause_time", b"pause_time", "queued_count", b"queued_count", "running_count", b"running_count", "state", b"state", "state_cause", b"state_cause"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_running_count: _TypeAlias = _typing.Literal["max_running_count"]  # noqa: Y015
     _WhichOneofArgType__max_running_count: _TypeAlias = _typing.Literal["_max_running_count", b"_max_running_count"]  # noqa: Y015
@@ -617,7 +720,9 @@ class UpdateLaneRequest(_message.Message):
     lane: _builtins.str
     """The lane."""
     max_running_count: _builtins.int
-    """Jobs that may run at once; 0 removes the limit."""
+    """Jobs that may run at once; 0 removes the limit. At least one field to change
+    must be present, and this is the only one yet.
+    """
     request_id: _builtins.str
     """Names this request (AIP-155)."""
     reason: _builtins.str
@@ -876,7 +981,9 @@ Global___WorkerSummary: _TypeAlias = WorkerSummary  # noqa: Y015
 
 @_typing.final
 class JobFilter(_message.Message):
-    """Which jobs a bulk call is about. At least one field must be set."""
+    """Which jobs a bulk call is about: those that all fields agree on. At least one
+    field must be set.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -902,7 +1009,9 @@ class JobFilter(_message.Message):
 
     @_builtins.property
     def job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Only these."""
+        """Only these, 1,000 at most; tenant_id must be set. Each is answered: one that
+        stands elsewhere, or that other fields leave out, with the reason.
+        """
 
     def __init__(
         self,
@@ -992,14 +1101,19 @@ class BulkJobOutcome(_message.Message):
     JOB_ID_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     REFUSED_REASON_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
     tenant_id: _builtins.str
     """The job's tenant."""
     job_id: _builtins.str
     """The job."""
     state: _job_pb2.JobState.ValueType
-    """Its state after the call."""
+    """Its state after the call; a RUNNING one was asked to stop. Not set for a job
+    that was not found.
+    """
     refused_reason: _builtins.str
     """Why nothing was done, UPPER_SNAKE. Empty when it was."""
+    replayed: _builtins.bool
+    """It was done by an earlier call with this request_id."""
     def __init__(
         self,
         *,
@@ -1007,10 +1121,11 @@ class BulkJobOutcome(_message.Message):
         job_id: _builtins.str = ...,
         state: _job_pb2.JobState.ValueType = ...,
         refused_reason: _builtins.str = ...,
+        replayed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "refused_reason", b"refused_reason", "state", b"state", "tenant_id", b"tenant_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "refused_reason", b"refused_reason", "replayed", b"replayed", "state", b"state", "tenant_id", b"tenant_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

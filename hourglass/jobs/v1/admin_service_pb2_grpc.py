@@ -28,8 +28,11 @@ if _version_not_supported:
 class AdminServiceStub:
     """For operators: the only service whose requests name tenants. Whatever moves
     money or decides about jobs takes a request_id and a reason, has the
-    principal as its actor, and leaves an audit row. Budget of every method: 10 s
-    by default, 60 s at most; streams: that much a page.
+    principal as its actor, and leaves an audit row; the same request_id again
+    changes nothing more, and with another content is refused
+    (`ALREADY_EXISTS/REQUEST_ID_REUSED`). Budget of every method: 10 s by
+    default, 60 s at most; of streams: 10 s a page, so a stream ends only with
+    its caller's deadline, or after an hour.
     """
 
     def __init__(self, channel):
@@ -113,8 +116,11 @@ class AdminServiceStub:
 class AdminServiceServicer:
     """For operators: the only service whose requests name tenants. Whatever moves
     money or decides about jobs takes a request_id and a reason, has the
-    principal as its actor, and leaves an audit row. Budget of every method: 10 s
-    by default, 60 s at most; streams: that much a page.
+    principal as its actor, and leaves an audit row; the same request_id again
+    changes nothing more, and with another content is refused
+    (`ALREADY_EXISTS/REQUEST_ID_REUSED`). Budget of every method: 10 s by
+    default, 60 s at most; of streams: 10 s a page, so a stream ends only with
+    its caller's deadline, or after an hour.
     """
 
     def CreateTenant(self, request, context):
@@ -125,7 +131,9 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTenant(self, request, context):
-        """Changes the limits of a tenant: only the fields that are present.
+        """Changes what a tenant may do and how long its rows are kept: only the
+        fields that are present. A limit below what runs or waits stops nothing,
+        but lets nothing more in. Error: `NOT_FOUND/TENANT_NOT_FOUND`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -162,49 +170,65 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateLane(self, request, context):
-        """Changes the limits of a lane: only the fields that are present.
+        """Changes the limits of a lane: only the fields that are present. Error:
+        `NOT_FOUND/LANE_NOT_FOUND`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseLane(self, request, context):
-        """Stops claims from a lane until ResumeLane.
+        """Stops claims from a lane until ResumeLane, from its commit on and for all
+        workers; what runs goes on. What waits there does not get older: the time is
+        not counted against its queue timeout. Short calls (Generate) are refused.
+        A lane that is paused stays paused. Error: `NOT_FOUND/LANE_NOT_FOUND`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResumeLane(self, request, context):
-        """Ends a pause or a parking.
+        """Ends a pause and a parking, and wakes the workers. Error:
+        `NOT_FOUND/LANE_NOT_FOUND`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListWorkers(self, request, context):
-        """Lists the workers that were seen lately.
+        """Lists the workers that run jobs now.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BulkRetryJobs(self, request, context):
-        """Retries all FAILED jobs of a filter; with dry_run only says which.
+        """Retries all FAILED jobs of a filter, each as RetryJob does; with dry_run
+        only says what would happen.
+
+        All three bulk calls: one answer a page, in the order of tenants and, within
+        a tenant, of job ids. Each job is decided by itself, and what was decided
+        holds however the stream ends. A job that cannot be decided about (it
+        moved meanwhile, its tenant has no funds) is named with the reason. The
+        same request_id again goes on where an earlier call ended: it is about the
+        jobs that were meant when the request_id was first taken, repeats no
+        decision, and tries again what was refused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BulkResolveJobs(self, request, context):
-        """Decides about all HELD jobs of a filter; with dry_run only says which.
+        """Decides about all HELD jobs of a filter, each as ResolveJob does; with
+        dry_run only says what would happen.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BulkCancelJobs(self, request, context):
-        """Cancels all unfinished jobs of a filter; with dry_run only says which.
+        """Cancels all unfinished jobs of a filter, each as CancelJob does; with
+        dry_run only says what would happen.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -302,8 +326,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
 class AdminService:
     """For operators: the only service whose requests name tenants. Whatever moves
     money or decides about jobs takes a request_id and a reason, has the
-    principal as its actor, and leaves an audit row. Budget of every method: 10 s
-    by default, 60 s at most; streams: that much a page.
+    principal as its actor, and leaves an audit row; the same request_id again
+    changes nothing more, and with another content is refused
+    (`ALREADY_EXISTS/REQUEST_ID_REUSED`). Budget of every method: 10 s by
+    default, 60 s at most; of streams: 10 s a page, so a stream ends only with
+    its caller's deadline, or after an hour.
     """
 
     @staticmethod

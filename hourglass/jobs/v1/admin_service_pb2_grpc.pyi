@@ -29,8 +29,11 @@ GRPC_VERSION: str
 class AdminServiceStub:
     """For operators: the only service whose requests name tenants. Whatever moves
     money or decides about jobs takes a request_id and a reason, has the
-    principal as its actor, and leaves an audit row. Budget of every method: 10 s
-    by default, 60 s at most; streams: that much a page.
+    principal as its actor, and leaves an audit row; the same request_id again
+    changes nothing more, and with another content is refused
+    (`ALREADY_EXISTS/REQUEST_ID_REUSED`). Budget of every method: 10 s by
+    default, 60 s at most; of streams: 10 s a page, so a stream ends only with
+    its caller's deadline, or after an hour.
     """
 
     @_typing.overload
@@ -40,7 +43,10 @@ class AdminServiceStub:
     CreateTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CreateTenantRequest, _admin_service_pb2.CreateTenantResponse]
     """Creates a tenant without funds. Error: `ALREADY_EXISTS/TENANT_EXISTS`."""
     UpdateTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.UpdateTenantRequest, _admin_service_pb2.UpdateTenantResponse]
-    """Changes the limits of a tenant: only the fields that are present."""
+    """Changes what a tenant may do and how long its rows are kept: only the
+    fields that are present. A limit below what runs or waits stops nothing,
+    but lets nothing more in. Error: `NOT_FOUND/TENANT_NOT_FOUND`.
+    """
     GetTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetTenantRequest, _admin_service_pb2.GetTenantResponse]
     """Answers one tenant. Error: `NOT_FOUND/TENANT_NOT_FOUND`."""
     ListTenants: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListTenantsRequest, _admin_service_pb2.ListTenantsResponse]
@@ -53,19 +59,41 @@ class AdminServiceStub:
     ListLanes: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListLanesRequest, _admin_service_pb2.ListLanesResponse]
     """Lists lanes with their depth (AIP-158)."""
     UpdateLane: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.UpdateLaneRequest, _admin_service_pb2.UpdateLaneResponse]
-    """Changes the limits of a lane: only the fields that are present."""
+    """Changes the limits of a lane: only the fields that are present. Error:
+    `NOT_FOUND/LANE_NOT_FOUND`.
+    """
     PauseLane: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.PauseLaneRequest, _admin_service_pb2.PauseLaneResponse]
-    """Stops claims from a lane until ResumeLane."""
+    """Stops claims from a lane until ResumeLane, from its commit on and for all
+    workers; what runs goes on. What waits there does not get older: the time is
+    not counted against its queue timeout. Short calls (Generate) are refused.
+    A lane that is paused stays paused. Error: `NOT_FOUND/LANE_NOT_FOUND`.
+    """
     ResumeLane: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ResumeLaneRequest, _admin_service_pb2.ResumeLaneResponse]
-    """Ends a pause or a parking."""
+    """Ends a pause and a parking, and wakes the workers. Error:
+    `NOT_FOUND/LANE_NOT_FOUND`.
+    """
     ListWorkers: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListWorkersRequest, _admin_service_pb2.ListWorkersResponse]
-    """Lists the workers that were seen lately."""
+    """Lists the workers that run jobs now."""
     BulkRetryJobs: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.BulkRetryJobsRequest, _admin_service_pb2.BulkRetryJobsResponse]
-    """Retries all FAILED jobs of a filter; with dry_run only says which."""
+    """Retries all FAILED jobs of a filter, each as RetryJob does; with dry_run
+    only says what would happen.
+
+    All three bulk calls: one answer a page, in the order of tenants and, within
+    a tenant, of job ids. Each job is decided by itself, and what was decided
+    holds however the stream ends. A job that cannot be decided about (it
+    moved meanwhile, its tenant has no funds) is named with the reason. The
+    same request_id again goes on where an earlier call ended: it is about the
+    jobs that were meant when the request_id was first taken, repeats no
+    decision, and tries again what was refused.
+    """
     BulkResolveJobs: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.BulkResolveJobsRequest, _admin_service_pb2.BulkResolveJobsResponse]
-    """Decides about all HELD jobs of a filter; with dry_run only says which."""
+    """Decides about all HELD jobs of a filter, each as ResolveJob does; with
+    dry_run only says what would happen.
+    """
     BulkCancelJobs: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.BulkCancelJobsRequest, _admin_service_pb2.BulkCancelJobsResponse]
-    """Cancels all unfinished jobs of a filter; with dry_run only says which."""
+    """Cancels all unfinished jobs of a filter, each as CancelJob does; with
+    dry_run only says what would happen.
+    """
     Verify: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.VerifyRequest, _admin_service_pb2.VerifyResponse]
     """Checks every invariant on the live database, one page an invariant and
     range, and names what offends.
@@ -75,15 +103,21 @@ class AdminServiceStub:
 class AdminServiceAsyncStub(AdminServiceStub):
     """For operators: the only service whose requests name tenants. Whatever moves
     money or decides about jobs takes a request_id and a reason, has the
-    principal as its actor, and leaves an audit row. Budget of every method: 10 s
-    by default, 60 s at most; streams: that much a page.
+    principal as its actor, and leaves an audit row; the same request_id again
+    changes nothing more, and with another content is refused
+    (`ALREADY_EXISTS/REQUEST_ID_REUSED`). Budget of every method: 10 s by
+    default, 60 s at most; of streams: 10 s a page, so a stream ends only with
+    its caller's deadline, or after an hour.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CreateTenantRequest, _admin_service_pb2.CreateTenantResponse]  # type: ignore[assignment]
     """Creates a tenant without funds. Error: `ALREADY_EXISTS/TENANT_EXISTS`."""
     UpdateTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.UpdateTenantRequest, _admin_service_pb2.UpdateTenantResponse]  # type: ignore[assignment]
-    """Changes the limits of a tenant: only the fields that are present."""
+    """Changes what a tenant may do and how long its rows are kept: only the
+    fields that are present. A limit below what runs or waits stops nothing,
+    but lets nothing more in. Error: `NOT_FOUND/TENANT_NOT_FOUND`.
+    """
     GetTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetTenantRequest, _admin_service_pb2.GetTenantResponse]  # type: ignore[assignment]
     """Answers one tenant. Error: `NOT_FOUND/TENANT_NOT_FOUND`."""
     ListTenants: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListTenantsRequest, _admin_service_pb2.ListTenantsResponse]  # type: ignore[assignment]
@@ -96,19 +130,41 @@ class AdminServiceAsyncStub(AdminServiceStub):
     ListLanes: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListLanesRequest, _admin_service_pb2.ListLanesResponse]  # type: ignore[assignment]
     """Lists lanes with their depth (AIP-158)."""
     UpdateLane: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.UpdateLaneRequest, _admin_service_pb2.UpdateLaneResponse]  # type: ignore[assignment]
-    """Changes the limits of a lane: only the fields that are present."""
+    """Changes the limits of a lane: only the fields that are present. Error:
+    `NOT_FOUND/LANE_NOT_FOUND`.
+    """
     PauseLane: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.PauseLaneRequest, _admin_service_pb2.PauseLaneResponse]  # type: ignore[assignment]
-    """Stops claims from a lane until ResumeLane."""
+    """Stops claims from a lane until ResumeLane, from its commit on and for all
+    workers; what runs goes on. What waits there does not get older: the time is
+    not counted against its queue timeout. Short calls (Generate) are refused.
+    A lane that is paused stays paused. Error: `NOT_FOUND/LANE_NOT_FOUND`.
+    """
     ResumeLane: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ResumeLaneRequest, _admin_service_pb2.ResumeLaneResponse]  # type: ignore[assignment]
-    """Ends a pause or a parking."""
+    """Ends a pause and a parking, and wakes the workers. Error:
+    `NOT_FOUND/LANE_NOT_FOUND`.
+    """
     ListWorkers: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListWorkersRequest, _admin_service_pb2.ListWorkersResponse]  # type: ignore[assignment]
-    """Lists the workers that were seen lately."""
+    """Lists the workers that run jobs now."""
     BulkRetryJobs: _aio.UnaryStreamMultiCallable[_admin_service_pb2.BulkRetryJobsRequest, _admin_service_pb2.BulkRetryJobsResponse]  # type: ignore[assignment]
-    """Retries all FAILED jobs of a filter; with dry_run only says which."""
+    """Retries all FAILED jobs of a filter, each as RetryJob does; with dry_run
+    only says what would happen.
+
+    All three bulk calls: one answer a page, in the order of tenants and, within
+    a tenant, of job ids. Each job is decided by itself, and what was decided
+    holds however the stream ends. A job that cannot be decided about (it
+    moved meanwhile, its tenant has no funds) is named with the reason. The
+    same request_id again goes on where an earlier call ended: it is about the
+    jobs that were meant when the request_id was first taken, repeats no
+    decision, and tries again what was refused.
+    """
     BulkResolveJobs: _aio.UnaryStreamMultiCallable[_admin_service_pb2.BulkResolveJobsRequest, _admin_service_pb2.BulkResolveJobsResponse]  # type: ignore[assignment]
-    """Decides about all HELD jobs of a filter; with dry_run only says which."""
+    """Decides about all HELD jobs of a filter, each as ResolveJob does; with
+    dry_run only says what would happen.
+    """
     BulkCancelJobs: _aio.UnaryStreamMultiCallable[_admin_service_pb2.BulkCancelJobsRequest, _admin_service_pb2.BulkCancelJobsResponse]  # type: ignore[assignment]
-    """Cancels all unfinished jobs of a filter; with dry_run only says which."""
+    """Cancels all unfinished jobs of a filter, each as CancelJob does; with
+    dry_run only says what would happen.
+    """
     Verify: _aio.UnaryStreamMultiCallable[_admin_service_pb2.VerifyRequest, _admin_service_pb2.VerifyResponse]  # type: ignore[assignment]
     """Checks every invariant on the live database, one page an invariant and
     range, and names what offends.
@@ -117,8 +173,11 @@ class AdminServiceAsyncStub(AdminServiceStub):
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """For operators: the only service whose requests name tenants. Whatever moves
     money or decides about jobs takes a request_id and a reason, has the
-    principal as its actor, and leaves an audit row. Budget of every method: 10 s
-    by default, 60 s at most; streams: that much a page.
+    principal as its actor, and leaves an audit row; the same request_id again
+    changes nothing more, and with another content is refused
+    (`ALREADY_EXISTS/REQUEST_ID_REUSED`). Budget of every method: 10 s by
+    default, 60 s at most; of streams: 10 s a page, so a stream ends only with
+    its caller's deadline, or after an hour.
     """
 
     @_abc_1.abstractmethod
@@ -135,7 +194,10 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.UpdateTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.UpdateTenantResponse, _abc.Awaitable[_admin_service_pb2.UpdateTenantResponse]]:
-        """Changes the limits of a tenant: only the fields that are present."""
+        """Changes what a tenant may do and how long its rows are kept: only the
+        fields that are present. A limit below what runs or waits stops nothing,
+        but lets nothing more in. Error: `NOT_FOUND/TENANT_NOT_FOUND`.
+        """
 
     @_abc_1.abstractmethod
     def GetTenant(
@@ -178,7 +240,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.UpdateLaneRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.UpdateLaneResponse, _abc.Awaitable[_admin_service_pb2.UpdateLaneResponse]]:
-        """Changes the limits of a lane: only the fields that are present."""
+        """Changes the limits of a lane: only the fields that are present. Error:
+        `NOT_FOUND/LANE_NOT_FOUND`.
+        """
 
     @_abc_1.abstractmethod
     def PauseLane(
@@ -186,7 +250,11 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.PauseLaneRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.PauseLaneResponse, _abc.Awaitable[_admin_service_pb2.PauseLaneResponse]]:
-        """Stops claims from a lane until ResumeLane."""
+        """Stops claims from a lane until ResumeLane, from its commit on and for all
+        workers; what runs goes on. What waits there does not get older: the time is
+        not counted against its queue timeout. Short calls (Generate) are refused.
+        A lane that is paused stays paused. Error: `NOT_FOUND/LANE_NOT_FOUND`.
+        """
 
     @_abc_1.abstractmethod
     def ResumeLane(
@@ -194,7 +262,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ResumeLaneRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ResumeLaneResponse, _abc.Awaitable[_admin_service_pb2.ResumeLaneResponse]]:
-        """Ends a pause or a parking."""
+        """Ends a pause and a parking, and wakes the workers. Error:
+        `NOT_FOUND/LANE_NOT_FOUND`.
+        """
 
     @_abc_1.abstractmethod
     def ListWorkers(
@@ -202,7 +272,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ListWorkersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListWorkersResponse, _abc.Awaitable[_admin_service_pb2.ListWorkersResponse]]:
-        """Lists the workers that were seen lately."""
+        """Lists the workers that run jobs now."""
 
     @_abc_1.abstractmethod
     def BulkRetryJobs(
@@ -210,7 +280,17 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.BulkRetryJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.BulkRetryJobsResponse], _abc.AsyncIterator[_admin_service_pb2.BulkRetryJobsResponse]]:
-        """Retries all FAILED jobs of a filter; with dry_run only says which."""
+        """Retries all FAILED jobs of a filter, each as RetryJob does; with dry_run
+        only says what would happen.
+
+        All three bulk calls: one answer a page, in the order of tenants and, within
+        a tenant, of job ids. Each job is decided by itself, and what was decided
+        holds however the stream ends. A job that cannot be decided about (it
+        moved meanwhile, its tenant has no funds) is named with the reason. The
+        same request_id again goes on where an earlier call ended: it is about the
+        jobs that were meant when the request_id was first taken, repeats no
+        decision, and tries again what was refused.
+        """
 
     @_abc_1.abstractmethod
     def BulkResolveJobs(
@@ -218,7 +298,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.BulkResolveJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.BulkResolveJobsResponse], _abc.AsyncIterator[_admin_service_pb2.BulkResolveJobsResponse]]:
-        """Decides about all HELD jobs of a filter; with dry_run only says which."""
+        """Decides about all HELD jobs of a filter, each as ResolveJob does; with
+        dry_run only says what would happen.
+        """
 
     @_abc_1.abstractmethod
     def BulkCancelJobs(
@@ -226,7 +308,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.BulkCancelJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.BulkCancelJobsResponse], _abc.AsyncIterator[_admin_service_pb2.BulkCancelJobsResponse]]:
-        """Cancels all unfinished jobs of a filter; with dry_run only says which."""
+        """Cancels all unfinished jobs of a filter, each as CancelJob does; with
+        dry_run only says what would happen.
+        """
 
     @_abc_1.abstractmethod
     def Verify(

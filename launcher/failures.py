@@ -6,8 +6,8 @@ import grpc
 
 from budget.errors import BudgetError
 from launcher.errors import AddressTaken, PostgresError, ProcessFailed
-from launcher.rpc_failure import RpcFailure
 from migrations.errors import MigrationError
+from presentation.rpc_failure import RpcFailure
 from servicekit.listen import CannotListen
 from servicekit.settings import SettingsError
 

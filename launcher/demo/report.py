@@ -1,29 +1,15 @@
 """The receipt of a job: attempts, money, and where the time of its create call went."""
 
-from collections.abc import Sequence
-from typing import Final
-
-from google.protobuf.timestamp_pb2 import Timestamp
 from google.type.money_pb2 import Money
 from rich.table import Table
-from rich.text import Text
 
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
 from hourglass.jobs.v1.job_pb2 import Attempt, AttemptOutcome, CostBasis, FinishReason, Job
 from hourglass.jobs.v1.jobs_service_pb2 import QuoteLine, QuoteLineStatus, WorkerLoad
-from launcher import waterfall
 from launcher.demo.terminal import Terminal
+from presentation.ledger_table import ledger_lines
+from presentation.values import between, dollars
 from servicekit.wire_money import amount_of
-from servicekit.wire_time import datetime_of
-
-SHORTEST_BAR: Final = 10
-LONGEST_BAR: Final = 40
-GAPS: Final = 8
-
-
-def dollars(money: Money) -> str:
-    """An amount in full: 1e-9 dollars are money too."""
-    return f"${amount_of(money):.9f}"
 
 
 def load(workers: WorkerLoad) -> str:
@@ -70,33 +56,8 @@ def money_table(line: QuoteLine, job: Job) -> Table:
 
 def show_waterfall(terminal: Terminal, ledger: BudgetLedger) -> None:
     """The ledger as bars over the time of the request."""
-    terminal.text(waterfall.headline(ledger))
-    terminal.table(waterfall_table(ledger, width=terminal.out.width, unicode=terminal.unicode))
-    if more := waterfall.omitted(ledger):
-        terminal.note(more)
-
-
-def waterfall_table(ledger: BudgetLedger, *, width: int, unicode: bool) -> Table:
-    """The bars, as wide as `width` characters allow."""
-    ink = waterfall.BLOCKS if unicode else waterfall.ASCII
-    bar_width = _bar_width(waterfall.rows(ledger, width=1), width)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True)
-    for row in waterfall.rows(ledger, width=bar_width, ink=ink):
-        style = "green" if row.outcome == "ok" else "yellow"
-        table.add_row(row.label, Text(row.bar, style=style), row.figures, Text(row.outcome, style=style))
-    table.add_row("", Text(waterfall.scale(ledger, width=bar_width), style="dim"), "", "")
-    return table
-
-
-def _bar_width(rows: Sequence[waterfall.Row], width: int) -> int:
-    """What the other columns leave."""
-    cells = [(len(row.label), len(row.figures), len(row.outcome)) for row in rows] or [(0, 0, 0)]
-    others = sum(max(cell[column] for cell in cells) for column in range(3))
-    return min(max(width - others - GAPS, SHORTEST_BAR), LONGEST_BAR)
+    for line in ledger_lines(ledger, width=terminal.out.width, unicode=terminal.unicode):
+        terminal.show(line)
 
 
 def _attempt_cells(job: Job, attempt: Attempt) -> list[str]:
@@ -104,18 +65,11 @@ def _attempt_cells(job: Job, attempt: Attempt) -> list[str]:
         str(attempt.number),
         attempt.worker_id,
         _name(AttemptOutcome.Name(attempt.outcome)),
-        _between(job.create_time, attempt.claim_time),
-        _between(attempt.send_time, attempt.first_token_time),
-        _between(attempt.claim_time, attempt.end_time),
+        between(job.create_time, attempt.claim_time),
+        between(attempt.send_time, attempt.first_token_time),
+        between(attempt.claim_time, attempt.end_time),
         dollars(attempt.provider_cost.amount),
     ]
-
-
-def _between(start: Timestamp, end: Timestamp) -> str:
-    """Seconds from one time to another; a dash where one of them is not there."""
-    if not (start.seconds and end.seconds):
-        return "-"
-    return waterfall.milliseconds((datetime_of(end) - datetime_of(start)).total_seconds())
 
 
 def _name(value: str) -> str:

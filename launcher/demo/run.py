@@ -17,6 +17,7 @@ from launcher.demo.transcript import Transcript
 from launcher.local_model import ModelFacts, model_facts
 from launcher.settings import DemoSettings
 from launcher.stack import LOGS, START_LIMIT, Plan, Stack, running_with_database
+from presentation.values import dollars
 
 MAX_TOKENS: Final = 96
 WATCH_LIMIT: Final = 120.0
@@ -68,7 +69,7 @@ async def _quote(channel: grpc.aio.Channel, question: Question, terminal: Termin
     response = quoted.response
     terminal.fact(
         "quote",
-        f"at most {report.dollars(quoted.line.amount)} for {response.input_token_bound} tokens in",
+        f"at most {dollars(quoted.line.amount)} for {response.input_token_bound} tokens in",
         f"and {response.max_output_token_count} out",
     )
     terminal.fact("workers", report.load(response.worker_load))
@@ -124,8 +125,8 @@ def _show(answer: Answer, progress: Progress, transcript: Transcript) -> None:
 def _show_receipt(quoted: Quoted, created: Created, job: Job, terminal: Terminal) -> None:
     terminal.heading("Receipt")
     report.show_result(terminal, job)
-    terminal.table(report.attempts_table(job))
-    terminal.table(report.money_table(quoted.line, job))
+    terminal.show(report.attempts_table(job))
+    terminal.show(report.money_table(quoted.line, job))
     terminal.heading("Where the time went")
     for ledger in (quoted.ledger, created.ledger):
         report.show_waterfall(terminal, ledger)

@@ -23,7 +23,7 @@ from hourglass.jobs.v1.jobs_service_pb2 import (
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
 from launcher.demo.errors import DemoFailed
 from launcher.demo.transcript import Transcript
-from launcher.rpc_failure import RpcFailure
+from presentation.rpc_failure import RpcFailure
 from servicekit.channels import client_options
 
 if TYPE_CHECKING:

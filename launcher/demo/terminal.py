@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
 from rich.rule import Rule
@@ -49,23 +49,23 @@ class Terminal:
         grid.add_column(style="cyan", width=LABEL_WIDTH)
         grid.add_column()
         grid.add_row(label, Text(" ".join(values)))
-        self.table(grid)
+        self.show(grid)
 
     def note(self, text: str) -> None:
         """A remark of the demo about itself."""
-        self._indented(Text(text, style="yellow"))
+        self.show(Text(text, style="yellow"))
 
-    def table(self, table: Table) -> None:
-        """A table."""
-        self.out.print(Padding(table, (0, 0, 0, INDENT), expand=False))
+    def show(self, what: RenderableType) -> None:
+        """A table, or a text that is wrapped."""
+        self.out.print(Padding(what, (0, 0, 0, INDENT), expand=False))
 
     def text(self, text: str) -> None:
         """A text of the model's, wrapped."""
-        self._indented(Text(text))
+        self.show(Text(text))
 
     def success(self, text: str) -> None:
         """The last line of a demo that did what it promises."""
-        self._indented(Text(text, style="bold green"))
+        self.show(Text(text, style="bold green"))
 
     def failure(self, text: str) -> None:
         """The last line of one that did not."""
@@ -84,10 +84,7 @@ class Terminal:
             answer = _LiveAnswer(live, progress)
             yield answer
         self.text(answer.text)
-        self._indented(Text(progress.line(answer.transcript, time.monotonic()), style="dim"))
-
-    def _indented(self, text: Text) -> None:
-        self.out.print(Padding(text, (0, 0, 0, INDENT), expand=False))
+        self.show(Text(progress.line(answer.transcript, time.monotonic()), style="dim"))
 
 
 def _console() -> Console:

@@ -16,6 +16,7 @@ PACKAGES: Final = (
     "launcher",
     "migrations",
     "model_servers",
+    "presentation",
     "pricing_service",
     "protos",
     "servicekit",

@@ -18,8 +18,8 @@ from launcher.demo.steps import connected
 from launcher.processes import Child
 from launcher.readiness import until_ready
 from launcher.roles import REQUEST, WORKER, role_dsn
-from launcher.rpc_failure import RpcFailure
 from launcher.stack import PRICING
+from presentation.rpc_failure import RpcFailure
 from tests.postgres import TestDatabase
 from tests.stacks import START_LIMIT, Caller, calling, count, spec_of, stack_on
 from tests.waiting import eventually

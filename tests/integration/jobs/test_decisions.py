@@ -131,7 +131,7 @@ async def test_the_log_says_who_decided_and_why(jobs: Jobs) -> None:
         (held, ("RESOLVED_FAIL", "olga", "enough")),
     ):
         last = (await replayed(jobs, job_id))[-1].state_changed
-        assert told == [last.cause, last.principal, last.reason]
+        assert [*told] == [last.cause, last.principal, last.reason]
 
 
 async def test_a_state_that_ends_by_itself_says_when(jobs: Jobs) -> None:

@@ -6,9 +6,9 @@ import re
 from rich.console import Console
 
 from launcher.demo.answer import Progress
-from launcher.demo.report import waterfall_table
 from launcher.demo.terminal import Terminal
 from launcher.demo.transcript import Transcript
+from presentation.ledger_table import waterfall_table
 from tests.integration.launcher.scripted_jobs import scripted_events
 from tests.ledgers import ledger, spend
 

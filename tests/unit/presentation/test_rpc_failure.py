@@ -5,7 +5,7 @@ from google.rpc.code_pb2 import INVALID_ARGUMENT
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from launcher.rpc_failure import RpcFailure
+from presentation.rpc_failure import RpcFailure
 from servicekit.wire_time import duration_of
 
 

@@ -1,7 +1,7 @@
 """The picture of a budget ledger."""
 
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger, BudgetSpend
-from launcher.waterfall import ASCII, Row, headline, milliseconds, omitted, rows, scale
+from presentation.waterfall import ASCII, Row, headline, milliseconds, omitted, rows, scale
 from servicekit.wire_time import duration_of
 from tests.ledgers import ledger, spend
 

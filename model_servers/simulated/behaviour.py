@@ -14,6 +14,7 @@ Parameters:
 ``usage=0``      report no usage
 ``finish``       the finish reason
 ``kept=1``       a fault or a client that leaves does not end the generation: the answer can be looked up
+``times``        so many requests of one prompt get the status or the fault; those after them get the answer
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ class Behaviour:
     usage: bool = True
     finish: str = "stop"
     kept: bool = False
+    times: int | None = None
+
+    def after(self, requests: int) -> Behaviour:
+        """The same model once so many requests of one prompt have come before."""
+        if self.times is None or requests < self.times:
+            return self
+        return replace(self, status=200, fault=None)
 
 
 class UnknownBehaviour(Exception):
@@ -123,6 +131,8 @@ def _with(behaviour: Behaviour, key: str, value: str) -> Behaviour:
             return replace(behaviour, usage=value == "1")
         case "kept":
             return replace(behaviour, kept=value == "1")
+        case "times":
+            return replace(behaviour, times=_not_negative(int(value)))
         case "finish":
             return replace(behaviour, finish=value)
         case _:

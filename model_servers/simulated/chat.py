@@ -76,6 +76,8 @@ class ChatCompletions:
             if self._journal.is_open(key):
                 await _refuse(send, 409, "a request with this Idempotency-Key is open", "conflict")
                 return
+            if behaviour.times is not None:
+                behaviour = behaviour.after(self._journal.asked_before((request.model, request.prompt)))
             exchange = self._exchange(scope, send, request, behaviour, key)
             await self._answer_until_client_leaves(exchange, request, receive)
 

@@ -6,13 +6,13 @@ Both lists are bounded; the oldest entries go first.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
 _KEPT: Final = 10_000
 
@@ -56,6 +56,7 @@ class Journal:
         self._records: deque[Record] = deque(maxlen=_KEPT)
         self._answers: OrderedDict[str, dict[str, object]] = OrderedDict()
         self._open_keys: set[str] = set()
+        self._asked: Counter[Hashable] = Counter()
         self._count = 0
 
     def open(self, *, key: str, model: str) -> Record:
@@ -65,6 +66,12 @@ class Journal:
         self._open_keys.add(key)
         self._count += 1
         return record
+
+    def asked_before(self, question: Hashable) -> int:
+        """How often this question came before; it has come once more now."""
+        before = self._asked[question]
+        self._asked[question] += 1
+        return before
 
     def end(self, record: Record, state: State) -> None:
         """The request is over; only the first ending counts."""

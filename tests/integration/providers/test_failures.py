@@ -90,6 +90,18 @@ async def test_what_came_before_a_failure_in_mid_stream_is_kept(
     assert error.provider_request_id.startswith("req-")
 
 
+@pytest.mark.parametrize("model", ["simulated-500:times=2", "simulated-reset-mid:times=2"])
+async def test_a_model_that_fails_so_many_times_answers_the_prompt_after_that(
+    provider: OpenAICompatible, model: str
+) -> None:
+    for _ in range(2):
+        await failure(provider, model)
+    heard = await read(provider, request(model))
+    assert heard.finished is not None
+    assert "stop" == heard.finished.finish_reason
+    await failure(provider, f"{model},tokens=7")
+
+
 async def test_a_refusal_tells_how_long_to_wait(provider: OpenAICompatible) -> None:
     assert (await failure(provider, "simulated-429")).retry_after == 2.0
     assert (await failure(provider, "simulated:status=503")).retry_after is None

@@ -51,6 +51,19 @@ class BudgetExhausted(BudgetError):
 
     reason = "BUDGET_EXHAUSTED"
 
+    def __init__(
+        self,
+        *,
+        dependency: str = "",
+        method: str = "",
+        upstream_reason: str = "",
+        upstream_metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(dependency=dependency, method=method, upstream_reason=upstream_reason)
+        self.upstream_reason = upstream_reason
+        """`ErrorInfo.reason` of the service that was called when it ran out; empty when it told nothing."""
+        self.upstream_metadata = dict(upstream_metadata or {})
+
 
 class SpuriousCancel(BudgetError):
     """Something inside was cancelled that nobody had asked to stop."""
@@ -61,7 +74,7 @@ class SpuriousCancel(BudgetError):
 class DependencyTimeout(BudgetError):
     """A dependency used up its limit while budget remained."""
 
-    cause: ClassVar[str] = ""
+    cause: str = ""
     """What the time went into, where that is known; stands in the ledger."""
 
 
@@ -69,6 +82,21 @@ class UpstreamTimeout(DependencyTimeout):
     """The called service used up its limit while budget remained."""
 
     reason = "UPSTREAM_TIMEOUT"
+
+    def __init__(
+        self,
+        *,
+        dependency: str = "",
+        method: str = "",
+        limit: float | None = None,
+        upstream_reason: str = "",
+        upstream_metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(dependency=dependency, method=method, limit=limit, upstream_reason=upstream_reason)
+        self.upstream_reason = upstream_reason
+        """`ErrorInfo.reason` of the service, when it said itself that time was over; else empty."""
+        self.upstream_metadata = dict(upstream_metadata or {})
+        self.cause = upstream_reason or type(self).cause
 
 
 class FirstByteTimeout(UpstreamTimeout):

@@ -22,16 +22,24 @@ _REASON: Final = re.compile(r"[A-Z][A-Z0-9_]{0,62}")
 
 def typed_error(error: grpc.aio.AioRpcError, policy: Policy) -> UpstreamTimeout | UpstreamError:
     """DEADLINE_EXCEEDED, whoever says it, is a timeout of the dependency; all else is an UpstreamError."""
-    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return UpstreamTimeout(dependency=policy.dependency, method=policy.method, limit=policy.limit)
     status = _rich_status(error)
     info = _detail(status, ErrorInfo())
+    reason = info.reason if info and _REASON.fullmatch(info.reason) else ""
+    metadata = dict(info.metadata) if info else None
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return UpstreamTimeout(
+            dependency=policy.dependency,
+            method=policy.method,
+            limit=policy.limit,
+            upstream_reason=reason,
+            upstream_metadata=metadata,
+        )
     return UpstreamError(
         dependency=policy.dependency,
         method=policy.method,
         code=error.code().name,
-        upstream_reason=info.reason if info and _REASON.fullmatch(info.reason) else "",
-        upstream_metadata=dict(info.metadata) if info else None,
+        upstream_reason=reason,
+        upstream_metadata=metadata,
         pushback=_pushback(error, status),
         details=error.details() or "",
     )

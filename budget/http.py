@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from budget.core import Budget
 from budget.errors import FirstByteTimeout, StallTimeout, UpstreamTimeout
@@ -19,6 +19,9 @@ from budget.spend import spend
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
+
+_TURNS: Final = 8
+"""Of the event loop: one carries data from the socket to its reader, a client library adds a few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +118,8 @@ async def _within(
     if limit is None:
         return await work()
     too_late = kind(dependency=policy.dependency, method=policy.method, limit=limit.initial)
-    remaining = limit.remaining()
-    if remaining <= 0:
-        raise too_late
-    timer = asyncio.timeout(remaining)
+    timer = asyncio.timeout(None)
+    silence = _Silence(timer, max(limit.remaining(), 0.0))
     try:
         async with timer:
             return await work()
@@ -126,6 +127,31 @@ async def _within(
         if not timer.expired():
             raise
         raise too_late from None
+    finally:
+        silence.end()
+
+
+class _Silence:
+    """Lets a timer expire after `seconds`, unless what was waited for lies in the socket by then.
+
+    When the event loop was blocked, the timer and the data are due in the same turn of the loop. The data
+    came first, so the reader gets some turns to take them.
+    """
+
+    def __init__(self, timer: asyncio.Timeout, seconds: float) -> None:
+        self._timer = timer
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.Handle = self._loop.call_later(seconds, self._believe, _TURNS)
+
+    def end(self) -> None:
+        """What was waited for is there, or nobody waits any more."""
+        self._handle.cancel()
+
+    def _believe(self, turns: int) -> None:
+        if turns:
+            self._handle = self._loop.call_soon(self._believe, turns - 1)
+        else:
+            self._timer.reschedule(self._loop.time())
 
 
 async def _see_closed(closing: Awaitable[object], budget: Budget) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, TypeGuard
+from typing import Final, Self, TypeGuard
 
 from budget.cancel import CancelWatch
 from budget.core import Budget
@@ -22,6 +22,9 @@ from budget.ledger import Outcome, Spend
 from budget.policy import Policy
 from budget.timer import Timer
 from budget.wire import WIRE_STEP
+
+COMPLETED: Final = "COMPLETED"
+"""The ledger's reason for a call that was cancelled and ended well all the same, such as a commit."""
 
 TimeoutKind = Callable[..., DependencyTimeout]
 """Makes the error of a used-up limit from `dependency`, `method` and `limit`: a type, or a choice of one."""
@@ -63,15 +66,21 @@ class _Spending:
     ) -> None:
         self._timer.stop()
         cancelled = self._watch.cancelled
-        error = asyncio.CancelledError() if raised is None and cancelled else raised
-        if error is None:
-            self._begun.end(Outcome.OK)
+        if raised is None:
+            self._end_of_body(cancelled=cancelled)
             return
         ending = self._begun.end_with(
-            error, cancelled=cancelled, expired=self._timer.expired, timed_out=self._timed_out
+            raised, cancelled=cancelled, expired=self._timer.expired, timed_out=self._timed_out
         )
         if ending is not raised:
             raise ending from raised
+
+    def _end_of_body(self, *, cancelled: bool) -> None:
+        if not cancelled:
+            self._begun.end(Outcome.OK)
+            return
+        self._begun.end(Outcome.CANCELLED, COMPLETED)
+        raise asyncio.CancelledError
 
 
 def skip(budget: Budget, policy: Policy) -> bool:
@@ -149,9 +158,12 @@ class Begun:
         if isinstance(error, GeneratorExit):
             self.end(Outcome.CANCELLED)
             return error
-        if cancelled:
+        if isinstance(error, asyncio.CancelledError) and cancelled:
             self.end(Outcome.CANCELLED)
-            return error if isinstance(error, asyncio.CancelledError) else asyncio.CancelledError()
+            return error
+        if cancelled:
+            self.end(Outcome.CANCELLED, reason_of(error) if isinstance(error, BudgetError) else "")
+            return asyncio.CancelledError()
         decided = isinstance(error, BudgetError) and not isinstance(error, DependencyTimeout)
         if (expired and not decided) or self._reports_timeout(error):
             return self._out_of_time(error, timed_out)
@@ -184,7 +196,10 @@ class Begun:
         self.end(Outcome.EXHAUSTED, cause)
         if isinstance(error, BudgetExhausted) and error.dependency:
             return error
-        return BudgetExhausted(dependency=self.policy.dependency, method=self.policy.method)
+        told = error if isinstance(error, UpstreamTimeout) else UpstreamTimeout()
+        return BudgetExhausted(
+            **self._called, upstream_reason=told.upstream_reason, upstream_metadata=told.upstream_metadata
+        )
 
     def _budget_is_shorter(self) -> bool:
         # userver's rule: a call that was given all that remained ran out of budget, not into its limit.

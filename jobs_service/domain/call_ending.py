@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from budget.core import Budget
-from budget.errors import BudgetExhausted, BudgetTooLow
+from budget.errors import BudgetExhausted, BudgetTooLow, UpstreamTimeout
 from jobs_service.domain.errors import ProviderFailed, WorkerRefused, WorkerUnavailable
 from jobs_service.domain.short_call import Answered, Progress
 from jobs_store.attempts import NO_USAGE, ProviderCost
@@ -75,6 +75,8 @@ def _may_have_been_sent(error: BaseException, progress: Progress) -> bool:
             return False
         case WorkerUnavailable(called=called):
             return called
+        case BudgetExhausted(upstream_metadata=told) | UpstreamTimeout(upstream_metadata=told):
+            return progress.asked and told.get("sent") != "false"
         case _:
             return progress.asked
 

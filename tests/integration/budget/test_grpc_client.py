@@ -278,9 +278,29 @@ async def test_a_deadline_that_the_callee_reports_is_a_timeout_at_once(unary: Un
     code = grpc.StatusCode.DEADLINE_EXCEEDED
     callee.behaviour = aborts(code, rich_status(code, ErrorInfo(reason="BUDGET_EXHAUSTED")))
     budget = a_request()
-    with pytest.raises(UpstreamTimeout):
+    with pytest.raises(UpstreamTimeout) as caught:
         await call(unary, b"", budget=budget, policy=PRICING)
     assert budget.ledger.spends[0].took < 0.2
+    assert "BUDGET_EXHAUSTED" == caught.value.metadata["upstream_reason"]
+    assert "BUDGET_EXHAUSTED" == budget.ledger.spends[0].reason
+
+
+async def test_what_the_callee_says_of_a_deadline_is_told_when_our_budget_ends_with_it(
+    unary: Unary, callee: Callee
+) -> None:
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+    info = ErrorInfo(reason="UPSTREAM_TIMEOUT", metadata={"dependency": "provider"})
+    callee.behaviour = aborts(code, rich_status(code, info))
+    budget = a_request(0.5)
+    with pytest.raises(BudgetExhausted) as caught:
+        await call(unary, b"", budget=budget, policy=replace(PRICING, limit=float("inf")))
+    error = caught.value
+    assert ("UPSTREAM_TIMEOUT", {"dependency": "provider"}) == (
+        error.upstream_reason,
+        error.upstream_metadata,
+    )
+    assert "UPSTREAM_TIMEOUT" == error.metadata["upstream_reason"]
+    assert [(Outcome.EXHAUSTED, "UPSTREAM_TIMEOUT")] == endings(budget)
 
 
 async def test_a_status_cancelled_from_the_callee_is_no_cancel_of_ours(unary: Unary, callee: Callee) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -62,10 +63,14 @@ async def stored(observer: "asyncpg.Connection[Any]") -> int:
     return int(await observer.fetchval("SELECT count(*) FROM things"))
 
 
+async def stores(observer: "asyncpg.Connection[Any]", number: int) -> bool:
+    return await stored(observer) == number
+
+
 async def commit_while(db: Database, proxy: ChaosProxy, budget: Budget, policy: Policy = QUERY) -> None:
     """A transaction whose COMMIT is sent and whose answer the proxy keeps."""
     async with db.transaction(budget, policy) as transaction:
-        await transaction.execute("INSERT INTO things VALUES (1)")
+        await transaction.execute("INSERT INTO things SELECT count(*) + 1 FROM things")
         proxy.withhold()
 
 
@@ -83,6 +88,26 @@ async def test_a_caller_that_leaves_during_commit_is_cancelled_after_the_outcome
         await task
     assert [one.outcome for one in budget.ledger.spends] == [Outcome.CANCELLED]
     assert (db.in_use, db.lost) == (0, 0)
+
+
+async def test_the_ledger_says_what_came_of_a_commit_that_its_caller_left(
+    db: Database, proxy: ChaosProxy, observer: "asyncpg.Connection[Any]"
+) -> None:
+    """Committed, or nobody knows: a plain `cancelled` is a transaction that left nothing."""
+    heard, unheard = a_request(), a_request(1.0)
+    for number, budget in enumerate((heard, unheard), start=1):
+        task = asyncio.create_task(commit_while(db, proxy, budget))
+        await eventually(partial(stores, observer, number))
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.05)
+        if budget is heard:
+            proxy.flow()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    proxy.flow()
+    told = [(one.outcome, one.reason) for budget in (heard, unheard) for one in budget.ledger.spends]
+    assert [(Outcome.CANCELLED, "COMPLETED"), (Outcome.CANCELLED, "COMMIT_OUTCOME_UNKNOWN")] == told
+    await eventually(lambda: db.in_use == 0)
 
 
 async def test_a_commit_that_is_late_but_answers_is_a_success(

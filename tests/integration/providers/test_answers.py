@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +50,27 @@ async def test_a_provider_that_counts_nothing_still_finishes(provider: OpenAICom
     heard = await read(provider, request("simulated-no-usage:tps=0"))
     assert heard.usage is None
     assert heard.finished is not None
+
+
+async def test_a_blocked_loop_makes_no_silence_of_an_answer_that_has_come(
+    provider: OpenAICompatible, route: ProviderRoute
+) -> None:
+    """Blocked for longer than the silence that is allowed, again and again: the answer is whole."""
+    blocked = 0
+
+    def block() -> None:
+        nonlocal blocked
+        blocked += 1
+        time.sleep(1.4 * route.between_tokens)
+
+    answer = asyncio.create_task(read(provider, request("simulated:tokens=80,tps=20")))
+    while not answer.done():
+        await asyncio.wait({answer}, timeout=0.1)
+        block()
+    heard = await answer
+    assert blocked >= 3
+    assert heard.finished is not None
+    assert 80 == heard.deltas
 
 
 async def test_a_call_is_one_line_of_the_ledger(provider: OpenAICompatible) -> None:

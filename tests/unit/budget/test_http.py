@@ -1,6 +1,9 @@
 import asyncio
+import socket
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pytest
 
@@ -10,6 +13,7 @@ from budget.http import HttpLimits, http_stream
 from budget.ledger import Outcome
 from budget.policy import Enforcement, Policy
 
+Result = TypeVar("Result")
 PROVIDER = Policy(dependency="openai", method="chat.completions", limit=5.0)
 LIMITS = HttpLimits(first_byte=0.05, between=0.05, close=0.1)
 
@@ -75,6 +79,60 @@ async def test_silence_between_chunks_has_its_limit() -> None:
     with pytest.raises(StallTimeout):
         await read(body, budget)
     assert (body.closed, endings(budget)) == (1, [(Outcome.TIMEOUT, "STALL")])
+
+
+async def test_what_lies_in_the_socket_when_the_loop_was_blocked_is_no_silence() -> None:
+    """The limit passes while the loop is blocked: what came meanwhile, first byte or next chunk, is read."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+
+    def block(piece: bytes) -> None:
+        theirs.send(piece)
+        time.sleep(3 * LIMITS.between)
+
+    loop, budget = asyncio.get_running_loop(), a_request()
+    loop.call_later(LIMITS.first_byte / 5, block, b"1")
+    chunks: list[bytes] = []
+    body = http_stream(
+        lambda _: _returned(Pieces(reader)),
+        close=lambda _: _closed(writer),
+        budget=budget,
+        policy=PROVIDER,
+        limits=LIMITS,
+    )
+
+    async def read_on() -> None:
+        async with body as pieces:
+            async for piece in pieces:
+                chunks.append(piece)
+                if len(chunks) < 3:
+                    loop.call_later(LIMITS.between / 5, block, b"%d" % (len(chunks) + 1))
+
+    with theirs, pytest.raises(StallTimeout):
+        await read_on()
+    assert [b"1", b"2", b"3"] == chunks
+    assert endings(budget) == [(Outcome.TIMEOUT, "STALL")]
+
+
+async def _returned(result: Result) -> Result:
+    return result
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+@dataclass
+class Pieces:
+    """What a socket brings, piece by piece."""
+
+    reader: asyncio.StreamReader
+
+    def __aiter__(self) -> "Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await self.reader.read(1)
 
 
 async def test_a_drip_is_cut_at_the_total() -> None:

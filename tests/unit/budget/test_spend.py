@@ -203,7 +203,7 @@ async def test_a_cancel_that_the_body_swallowed_is_raised_again() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert endings(budget) == [(Outcome.CANCELLED, "")]
+    assert endings(budget) == [(Outcome.CANCELLED, "COMPLETED")]
 
 
 async def test_a_cancelled_error_without_a_cancel_is_an_error_of_ours() -> None:

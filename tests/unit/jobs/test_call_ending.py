@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from budget.core import Budget
-from budget.errors import BudgetExhausted, BudgetTooLow, CommitOutcomeUnknown
+from budget.errors import BudgetExhausted, BudgetTooLow, CommitOutcomeUnknown, UpstreamTimeout
 from jobs_service.domain.call_ending import end_of_answer, end_of_failure, interruption_of
 from jobs_service.domain.errors import (
     ModelNotRouted,
@@ -79,6 +79,8 @@ def test_who_leaves_after_the_whole_answer_has_had_it(error: BaseException) -> N
         (WorkerOverloaded(), Progress(asked=True)),
         (ModelNotRouted("m"), Progress(asked=True)),
         (WorkerUnavailable(called=False), Progress(asked=True)),
+        (BudgetExhausted(upstream_reason="BUDGET_EXHAUSTED", upstream_metadata={"sent": "false"}), CALLED),
+        (UpstreamTimeout(upstream_reason="BUDGET_EXHAUSTED", upstream_metadata={"sent": "false"}), CALLED),
     ],
     ids=lambda value: type(value).__name__,
 )

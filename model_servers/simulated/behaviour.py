@@ -115,8 +115,9 @@ def behaviour_of(model: str) -> Behaviour:
 
 def _with(behaviour: Behaviour, key: str, value: str) -> Behaviour:
     match key:
-        case "tokens":
-            return replace(behaviour, tokens=_not_negative(int(value)))
+        case "tokens" | "times":
+            number = _not_negative(int(value))
+            return replace(behaviour, tokens=number) if key == "tokens" else replace(behaviour, times=number)
         case "tps":
             return replace(behaviour, tps=_not_negative(float(value)))
         case "first":
@@ -131,8 +132,6 @@ def _with(behaviour: Behaviour, key: str, value: str) -> Behaviour:
             return replace(behaviour, usage=value == "1")
         case "kept":
             return replace(behaviour, kept=value == "1")
-        case "times":
-            return replace(behaviour, times=_not_negative(int(value)))
         case "finish":
             return replace(behaviour, finish=value)
         case _:

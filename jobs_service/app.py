@@ -20,6 +20,7 @@ from budget.retry import Retries
 from jobs_service import policies as named
 from jobs_service.domain.new_job import Terms as CreateTerms
 from jobs_service.methods import methods
+from jobs_service.rpc.admin.room import AdminUseCases
 from jobs_service.rpc.job_servicer import UseCases
 from jobs_service.rpc.pricing_client import PricingClient
 from jobs_service.rpc.serving import add_to
@@ -30,6 +31,7 @@ from jobs_service.service.cancelling import JobCanceller
 from jobs_service.service.creation import JobCreator
 from jobs_service.service.deciding import JobDecider
 from jobs_service.service.generating import Generator
+from jobs_service.service.lane_control import LaneControl
 from jobs_service.service.last_known import LastKnownPrices
 from jobs_service.service.pauses import Pace
 from jobs_service.service.quotes import Quoting
@@ -42,7 +44,9 @@ from jobs_store.cancellation import JobCancellation
 from jobs_store.creation import JobCreation
 from jobs_store.decisions import RetryTiming
 from jobs_store.identifiers import new_job_id
+from jobs_store.lanes import LaneStore
 from jobs_store.operator_decisions import OperatorDecisions
+from jobs_store.overview import Overview
 from jobs_store.quotes import QuoteStore
 from jobs_store.reading import JobReader
 from jobs_store.reaper import Reaper
@@ -50,8 +54,9 @@ from jobs_store.reaper_loop import ReaperLoop, ReaperPace
 from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.retention_loop import RetentionLoop, RetentionPace
 from jobs_store.statements import statement
-from jobs_store.tenants import TenantStore
+from jobs_store.tenants import TenantDirectory, TenantStore
 from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
+from jobs_store.workers import WorkerDirectory
 from servicekit.call import Authenticate, development_principal
 from servicekit.channels import client_options
 from servicekit.connecting import Connecting
@@ -80,11 +85,13 @@ def jitter(ceiling: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Databases:
-    """Connections, by what they are for. `reaper` works as the worker role; None: nothing is reaped here."""
+    """Connections, by what they are for. `reaper` and `overview` work as the worker role; None: nothing is
+    reaped here, and operators are not shown all tenants."""
 
     request: Database
     wakeups: Database
     reaper: Database | None
+    overview: Database | None
 
     @classmethod
     def of(cls, settings: JobsSettings) -> "Databases":
@@ -96,11 +103,14 @@ class Databases:
             reaper=None
             if worker_dsn is None
             else _database(worker_dsn, "-reaper", size=settings.reaper_pool_size),
+            overview=None
+            if worker_dsn is None
+            else _database(worker_dsn, "-overview", size=settings.overview_pool_size),
         )
 
     async def close(self) -> None:
         """Ends every connection."""
-        for database in (self.request, self.wakeups, self.reaper):
+        for database in (self.request, self.wakeups, self.reaper, self.overview):
             if database is not None:
                 await database.close(Budget.for_work(CLOSE_LIMIT))
 
@@ -130,8 +140,7 @@ class JobsApp:
                 admission=settings.admission_control(),
             ),
         )
-        tenants = TenantStore(self.databases.request, self._policy_of)
-        add_to(self.server, self._use_cases(), tenants, settings.limits)
+        add_to(self.server, self._use_cases(), self._admin(), settings.limits)
 
     def _use_cases(self) -> UseCases:
         database, policy_of = self.databases.request, self._policy_of
@@ -149,6 +158,18 @@ class JobsApp:
             canceller=JobCanceller(JobCancellation(database, policy_of), reader, self._notifier.notify),
             decider=JobDecider(OperatorDecisions(database, policy_of), reader, self._notifier.notify),
             generator=self._generator(prices),
+        )
+
+    def _admin(self) -> AdminUseCases:
+        overview = Overview(self.databases.overview, self._policy_of)
+        lanes = LaneStore(overview)
+        return AdminUseCases(
+            tenants=TenantStore(self.databases.request, self._policy_of),
+            directory=TenantDirectory(overview),
+            lifetimes=self._settings.retention,
+            lanes=lanes,
+            lane_control=LaneControl(lanes, self._notifier.notify),
+            workers=WorkerDirectory(overview),
         )
 
     def _generator(self, prices: PricingClient) -> Generator:
@@ -235,6 +256,8 @@ class JobsApp:
         loops.start("notify", notify.run)
         loops.start("listen", self._listener().run)
         loops.start("settle", self._settling.run)
+        if self.databases.overview is not None:
+            loops.start("overview", Connecting(self.databases.overview, "overview", jitter=jitter).run)
         if self.databases.reaper is None:
             _log.warning("no reaper here: HOURGLASS_JOBS_WORKER_DATABASE_URL is not set")
         else:

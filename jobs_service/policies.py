@@ -44,7 +44,18 @@ POLICIES: Final = PolicyBook(
         *policies(POSTGRES, "reserve_call", limit=0.4, floor=_SQL_FLOOR),
         # Nobody waits for less than this: a settlement that gives up leaves its money to the reaper.
         *policies(POSTGRES, "settle_calls", limit=2.0),
-        *policies(POSTGRES, "register_tenant", "fund_tenant", "read_tenant", limit=2.0, floor=_SQL_FLOOR),
+        *policies(
+            POSTGRES,
+            "register_tenant",
+            "update_tenant",
+            "fund_tenant",
+            "read_tenant",
+            "change_lane",
+            limit=2.0,
+            floor=_SQL_FLOOR,
+        ),
+        # What is counted for operators, over all tenants: bounded, but not small.
+        *policies(POSTGRES, "list_tenants", "list_lanes", "list_workers", limit=5.0, floor=_SQL_FLOOR),
         *policies(POSTGRES, "check_connection", "send_notifications", limit=1.0),
         *policies(PRICING, CREATE_PRICE, limit=0.5, floor=0.02, attempts=2),
         *policies(PRICING, QUOTE_PRICE, limit=0.3, floor=0.02, attempts=2),

@@ -22,8 +22,10 @@ class JobsSettings(AdmittingServerSettings):
     """What the job process can be told. Times are seconds, amounts US dollars.
 
     database_url: PostgreSQL, as the request role. pool_size: its connections.
-    worker_database_url: the same database as the worker role, for the reaper alone; without it this process
-        takes over nothing and leaves that to the workers. reaper_pool_size: its connections.
+    worker_database_url: the same database as the worker role, for the reaper and for what operators do beyond
+        a single tenant; without it this process takes over nothing, leaves that to the workers, and refuses
+        to operators what is about all tenants. reaper_pool_size, overview_pool_size: its connections for
+        these two.
     listen_database_url: where to listen for wake-ups, past any PgBouncer; `database_url` when unset.
     pricing_target, workers_target: gRPC targets; without the second quotes say nothing about load and
         there are no short calls.
@@ -50,6 +52,7 @@ class JobsSettings(AdmittingServerSettings):
     pool_size: int = Field(default=8, gt=0, le=1000)
     worker_database_url: SecretStr | None = None
     reaper_pool_size: int = Field(default=2, gt=0, le=100)
+    overview_pool_size: int = Field(default=2, gt=0, le=100)
     listen_database_url: SecretStr | None = None
     pricing_target: str = Field(default="127.0.0.1:50052", min_length=1)
     workers_target: str | None = Field(default=None, min_length=1)

@@ -63,6 +63,12 @@ class JobNotTerminal(WrongJobState):
     reason = "JOB_NOT_TERMINAL"
 
 
+class JobTerminal(WrongJobState):
+    """Only a job that has not ended can be cancelled."""
+
+    reason = "JOB_TERMINAL"
+
+
 class ContentGone(StoreError):
     """What the job asks is not kept any more, so nothing can be sent again."""
 
@@ -88,6 +94,21 @@ class TenantNotFound(StoreError):
 
     def __init__(self, tenant: str) -> None:
         super().__init__(f"There is no tenant {tenant}.", metadata={"tenant_id": tenant})
+
+
+class LaneNotFound(StoreError):
+    """There is no such lane."""
+
+    reason = "LANE_NOT_FOUND"
+
+    def __init__(self, lane: str) -> None:
+        super().__init__(f"There is no lane {lane}.", metadata={"lane": lane})
+
+
+class OverviewNotConfigured(StoreError):
+    """This server has no connection that sees all tenants."""
+
+    reason = "OVERVIEW_NOT_CONFIGURED"
 
 
 class TenantExists(StoreError):

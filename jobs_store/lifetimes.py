@@ -10,6 +10,14 @@ _ORDERS: Final = (("payload", "events", "result", "jobs"), ("payload", "attempts
 """What a job needs goes last: nothing runs without its payload, and a log has the text of its result."""
 
 
+class ImpossibleLifetimes(ValueError):
+    """Lifetimes that contradict each other or make no sense. `faults`: what is wrong, by class."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        super().__init__(f"retention: {'; '.join(f'{name} {fault}' for name, fault in faults.items())}")
+        self.faults = faults
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
     """Seconds, for everything of a job from its end on.
@@ -19,7 +27,7 @@ class Lifetimes:
     reservations. calls: from their settlement on. quotes, audit: from when they were made. Idempotency keys
     have a time of their own, which creates give them.
 
-    Raises ValueError, naming the fields, for a negative one and when a class would go before what needs it.
+    Raises ImpossibleLifetimes for a negative one and when a class would go before what needs it.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -36,21 +44,17 @@ class Lifetimes:
 
     def __post_init__(self) -> None:
         """Checks them all."""
-        faults = [
-            f"{name} must be 0 or more seconds" for name, value in asdict(self).items() if not value >= 0
-        ]
-        faults += [
-            f"{later} must be at least {sooner}"
-            for order in _ORDERS
-            for sooner, later in pairwise(order)
-            if getattr(self, later) < getattr(self, sooner)
-        ]
+        faults = {name: "must be 0 or more seconds" for name, value in asdict(self).items() if not value >= 0}
+        for order in _ORDERS:
+            for sooner, later in pairwise(order):
+                if getattr(self, later) < getattr(self, sooner):
+                    faults.setdefault(later, f"must be at least {sooner}")
         if faults:
-            raise ValueError(f"retention: {'; '.join(faults)}")
+            raise ImpossibleLifetimes(faults)
 
     def overridden(self, changed: Mapping[str, float]) -> Self:
-        """With a tenant's own lifetimes. Raises ValueError for a class that there is not, too."""
+        """With a tenant's own lifetimes. Raises ImpossibleLifetimes for a class that there is not, too."""
         unknown = sorted(changed.keys() - asdict(self).keys())
         if unknown:
-            raise ValueError(f"retention: no such class: {', '.join(unknown)}")
+            raise ImpossibleLifetimes(dict.fromkeys(unknown, "is no class of rows"))
         return type(self)(**{**asdict(self), **changed})

@@ -3,7 +3,6 @@
 Each decision is carried out once a request_id, leaves an audit row, and is made under the job's lock.
 """
 
-import hashlib
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -22,14 +21,13 @@ from jobs_store.errors import (
     JobNotHeld,
     JobNotTerminal,
     QueueFull,
-    RequestIdReused,
     WrongJobState,
 )
 from jobs_store.events import NewEvent, state_changed
-from jobs_store.identifiers import JobId, RunToken, TenantId, new_audit_id
+from jobs_store.identifiers import JobId, RunToken, TenantId
+from jobs_store.operator_requests import Asked, OperatorRequest, take_request
 from jobs_store.statements import statement
 from jobs_store.states import Cause, JobState
-from jobs_store.stored_json import dump
 
 
 class Action(StrEnum):
@@ -126,31 +124,19 @@ async def _take(
     transaction: Transaction, decision: Decision, action: Action, resolution: Resolution | None = None
 ) -> bool:
     """False when this very decision was carried out before. Raises RequestIdReused."""
-    digest = _digest_of(decision, action, resolution)
-    is_new = await transaction.fetchval(
-        statement("take_operator_request"),
-        decision.tenant,
-        decision.request_id,
-        action,
-        digest,
-        new_audit_id(),
-        decision.actor,
-        decision.reason,
-        f"job:{decision.job_id}",
-        dump({} if resolution is None else {"resolution": resolution}),
-    )
-    if is_new:
-        return True
-    known = await transaction.fetchrow(
-        statement("find_operator_request"), decision.tenant, decision.request_id
-    )
-    if known is None or (known["action"], known["request_digest"]) != (action, digest):
-        raise RequestIdReused(decision.request_id)
-    return False
+    request = OperatorRequest(request_id=decision.request_id, actor=decision.actor, reason=decision.reason)
+    asked = asked_of(decision.job_id, action, resolution)
+    return await take_request(transaction, decision.tenant, request, asked)
 
 
-def _digest_of(decision: Decision, action: Action, resolution: Resolution | None) -> bytes:
-    return hashlib.sha256(dump([action, decision.job_id, resolution]).encode()).digest()
+def asked_of(job_id: JobId, action: Action, resolution: Resolution | None = None) -> Asked:
+    """A decision as its request_id is remembered."""
+    return Asked(
+        action=action,
+        content=(action, job_id, resolution),
+        subject=f"job:{job_id}",
+        details={} if resolution is None else {"resolution": resolution},
+    )
 
 
 async def _lock_failed(transaction: Transaction, decision: Decision) -> None:

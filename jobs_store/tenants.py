@@ -1,18 +1,24 @@
 """Tenants: who pays, what they may do, and what they have."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from budget.core import Budget
 from budget.errors import ConstraintViolation
-from budget.postgres import Database
+from budget.postgres import Database, Record
 from jobs_store.creation import PolicyOf
 from jobs_store.errors import FundsTooLow, RequestIdReused, TenantExists, TenantNotFound
 from jobs_store.identifiers import TenantId, new_audit_id
+from jobs_store.operator_requests import Asked, OperatorRequest, take_request
+from jobs_store.overview import Overview
 from jobs_store.statements import statement
-from jobs_store.stored_json import dump
+from jobs_store.stored_json import dump, load_object
+
+OwnLifetimes = Mapping[str, float]
+"""Seconds by class of `jobs_store.lifetimes`, where a tenant does not take the service's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,22 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantChange:
+    """What changes about a tenant; None: nothing. `retention` takes the place of all its own lifetimes."""
+
+    display_name: str | None = None
+    max_running: int | None = None
+    max_queued: int | None = None
+    weight: int | None = None
+    retention: OwnLifetimes | None = None
+
+    @property
+    def empty(self) -> bool:
+        """True when nothing changes."""
+        return all(value is None for value in asdict(self).values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
     """A tenant; amounts in dollars, funded = available + reserved + captured."""
 
@@ -32,6 +54,7 @@ class Tenant:
     display_name: str
     create_time: datetime
     update_time: datetime
+    retention: OwnLifetimes
     max_running: int
     max_queued: int
     weight: int
@@ -70,16 +93,15 @@ class TenantStore:
         *,
         display_name: str,
         limits: Limits,
-        request_id: str,
-        actor: str,
-        reason: str,
+        retention: OwnLifetimes,
+        request: OperatorRequest,
         budget: Budget,
     ) -> bool:
         """Make a tenant without funds for an operator's request; False when this very request has made it.
 
         Raises RequestIdReused, TenantExists.
         """
-        digest = _digest_of(display_name, limits)
+        digest = _digest_of(display_name, limits, retention)
         policy = self._policy_of("register_tenant")
         async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
             row = await transaction.fetchrow(
@@ -89,21 +111,53 @@ class TenantStore:
                 limits.max_running,
                 limits.max_queued,
                 limits.weight,
-                request_id,
+                request.request_id,
                 digest,
-                actor,
-                reason,
+                request.actor,
+                request.reason,
                 new_audit_id(),
+                dump(retention),
             )
             assert row is not None, "register_tenant answers one row"
             if row["is_new"]:
                 return True
-            known = await transaction.fetchrow(statement("find_operator_request"), tenant, request_id)
+            known = await transaction.fetchrow(statement("find_operator_request"), tenant, request.request_id)
         if known is None:
             raise TenantExists(tenant)
         if (known["action"], known["request_digest"]) != ("CREATE_TENANT", digest):
-            raise RequestIdReused(request_id)
+            raise RequestIdReused(request.request_id)
         return False
+
+    async def update(
+        self, tenant: TenantId, change: TenantChange, request: OperatorRequest, *, budget: Budget
+    ) -> bool:
+        """Change what a tenant may do and how long its rows are kept; False when the request was known.
+
+        Raises RequestIdReused, TenantNotFound.
+        """
+        changes = {name: value for name, value in asdict(change).items() if value is not None}
+        asked = Asked(
+            action="UPDATE_TENANT",
+            content=("UPDATE_TENANT", tenant, changes),
+            subject=f"tenant:{tenant}",
+            details=changes,
+        )
+        policy = self._policy_of("update_tenant")
+        async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
+            if not await take_request(transaction, tenant, request, asked):
+                return False
+            row = await transaction.fetchrow(
+                statement("update_tenant"),
+                tenant,
+                change.display_name,
+                change.max_running,
+                change.max_queued,
+                change.weight,
+                None if change.retention is None else dump(change.retention),
+            )
+            if row is None:
+                raise TenantNotFound(tenant)
+            return True
 
     async def fund(
         self,
@@ -147,9 +201,26 @@ class TenantStore:
             row = await transaction.fetchrow(statement("read_tenant"), tenant)
         if row is None:
             raise TenantNotFound(tenant)
-        return Tenant(**dict(row))
+        return _tenant(row)
 
 
-def _digest_of(display_name: str, limits: Limits) -> bytes:
-    asked = [display_name, limits.max_running, limits.max_queued, limits.weight]
+class TenantDirectory:
+    """All tenants there are."""
+
+    def __init__(self, overview: Overview) -> None:
+        self._overview = overview
+
+    async def page(self, *, after: str, size: int, budget: Budget) -> list[Tenant]:
+        """Up to `size` tenants with an id above `after`, by id."""
+        return [_tenant(row) for row in await self._overview.read("list_tenants", after, size, budget=budget)]
+
+
+def _tenant(row: Record) -> Tenant:
+    return Tenant(**{**dict(row), "retention": load_object(row["retention"])})
+
+
+def _digest_of(display_name: str, limits: Limits, retention: OwnLifetimes) -> bytes:
+    asked: list[object] = [display_name, limits.max_running, limits.max_queued, limits.weight]
+    if retention:
+        asked.append(retention)
     return hashlib.sha256(dump(asked).encode()).digest()

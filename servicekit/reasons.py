@@ -205,6 +205,12 @@ REASONS: Final = _table(
         action="Wait for the job or cancel it first.",
     ),
     Reason(
+        name="JOB_TERMINAL",
+        code=StatusCode.FAILED_PRECONDITION,
+        meaning="The job has ended, so there is nothing to cancel; said of single jobs of a bulk call.",
+        action="Read the job's state.",
+    ),
+    Reason(
         name="JOB_NOT_FAILED",
         code=StatusCode.FAILED_PRECONDITION,
         meaning="Only a FAILED job can be retried.",
@@ -319,6 +325,12 @@ REASONS: Final = _table(
         code=StatusCode.NOT_FOUND,
         meaning="There is no such lane.",
         action="List the lanes and check the name.",
+    ),
+    Reason(
+        name="OVERVIEW_NOT_CONFIGURED",
+        code=StatusCode.FAILED_PRECONDITION,
+        meaning="This server has no connection that sees all tenants, which the call needs.",
+        action="Set HOURGLASS_JOBS_WORKER_DATABASE_URL, or ask a server that has it.",
     ),
     Reason(
         name="QUEUE_FULL",

@@ -15,7 +15,7 @@ from jobs_store.lifetimes import DAY, Lifetimes
         ({"result": 91 * DAY}, "jobs must be at least result"),
         ({"attempts": 91 * DAY}, "jobs must be at least attempts"),
         ({"attempts": DAY}, "attempts must be at least payload"),
-        ({"soup": 1.0}, "no such class: soup"),
+        ({"soup": 1.0}, "soup is no class of rows"),
     ],
 )
 def test_lifetimes_that_make_no_sense_are_refused_by_name(changed: dict[str, float], told: str) -> None:

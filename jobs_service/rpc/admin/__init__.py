@@ -1,0 +1,1 @@
+"""AdminService, by subject: what operators may ask, and what they are answered."""

@@ -19,6 +19,7 @@ from jobs_store.rate_card import RateCard
 from jobs_store.statements import statement
 from jobs_store.states import AttemptOutcome, UnknownOutcomePolicy
 from jobs_store.stored_json import dump, load_array, load_object
+from jobs_store.turns import Turn
 
 FIRST_FREE_EVENT = 3
 """A claim writes the first two events of its epoch; the run goes on with this one."""
@@ -28,8 +29,8 @@ FIRST_FREE_EVENT = 3
 class ClaimRequest:
     """What a worker can take: `lanes` that it serves, `slots` that are free, its name and address.
 
-    after_tenant: that of the last job that the last claim answered, so that every tenant gets its turn.
-    tenants: how many places of a lane (tenants, and priorities of one) are looked at.
+    turn: that of the last claim, so that every tenant gets its turns.
+    tenants: how many of a lane are looked at.
     """
 
     lanes: Many[str]
@@ -37,7 +38,7 @@ class ClaimRequest:
     worker_id: str
     worker_address: str
     lease: float
-    after_tenant: TenantId
+    turn: Turn
     tenants: int
 
 
@@ -69,6 +70,14 @@ class Claimed:
     provider_rate_card: RateCard
     input_token_bound: int
     input_token_estimate: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dealt:
+    """What a claim brought, and where the next one goes on."""
+
+    runs: Many[Claimed]
+    turn: Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +147,7 @@ class RunStore:
         """The lanes in which jobs wait."""
         return [row["lane"] for row in await self._fetch("find_waiting_lanes", budget=budget)]
 
-    async def claim(self, request: ClaimRequest, *, budget: Budget) -> list[Claimed]:
+    async def claim(self, request: ClaimRequest, *, budget: Budget) -> Dealt:
         """Take up to `request.slots` ready jobs, fairly across tenants and within every limit, in turns.
 
         Fewer may come although more wait: claim again as long as any came and slots are free.
@@ -151,11 +160,13 @@ class RunStore:
             request.worker_id,
             request.worker_address,
             request.lease,
-            request.after_tenant,
+            request.turn.after_tenant,
             request.tenants,
+            request.turn.round,
+            request.turn.rounds,
             budget=budget,
         )
-        return [claimed_of(row) for row in rows]
+        return Dealt(runs=[claimed_of(row) for row in rows], turn=request.turn.after(rows))
 
     async def start(self, starts: Many[Start], *, budget: Budget) -> list[Started]:
         """The start step: what comes after it may have cost money. Answers in order."""

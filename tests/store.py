@@ -26,7 +26,17 @@ from jobs_store.quotes import QuoteStore
 from jobs_store.rate_card import RateCard, RateTier, Usage
 from jobs_store.reading import JobReader
 from jobs_store.reaper import Reaper
-from jobs_store.runs import FIRST_FREE_EVENT, Append, Claimed, ClaimRequest, Held, RunStore, Start, Started
+from jobs_store.runs import (
+    FIRST_FREE_EVENT,
+    Append,
+    Claimed,
+    ClaimRequest,
+    Dealt,
+    Held,
+    RunStore,
+    Start,
+    Started,
+)
 from jobs_store.states import (
     AttemptOutcome,
     Cause,
@@ -38,6 +48,7 @@ from jobs_store.states import (
     UnknownOutcomePolicy,
 )
 from jobs_store.tenants import Limits, TenantStore
+from jobs_store.turns import Turn
 from tests.postgres import TestDatabase
 
 TENANT = TenantId("acme")
@@ -165,13 +176,26 @@ class Store:
         tenants: int = 100,
     ) -> list[Claimed]:
         """Claim as a worker of these tests."""
+        turn = Turn(after_tenant=TenantId(after))
+        return list((await self.deal(slots, turn, lanes=lanes, lease=lease, tenants=tenants)).runs)
+
+    async def deal(
+        self,
+        slots: int,
+        turn: Turn,
+        *,
+        lanes: Sequence[str] = (LANE,),
+        lease: float = LEASE,
+        tenants: int = 100,
+    ) -> Dealt:
+        """Claim from a turn on."""
         request = ClaimRequest(
             lanes=lanes,
             slots=slots,
             worker_id="worker-1",
             worker_address="127.0.0.1:50051",
             lease=lease,
-            after_tenant=TenantId(after),
+            turn=turn,
             tenants=tenants,
         )
         return await self.runs.claim(request, budget=time_enough())

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from budget.core import Budget
-from jobs_store.identifiers import TenantId
-from jobs_store.runs import Claimed, ClaimRequest
+from jobs_store.runs import ClaimRequest
 from jobs_store.signals import jobs_ready
 from jobs_store.subscriptions import Wakeup
+from jobs_store.turns import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jobs_store.decisions import Jitter
     from jobs_store.runs import RunStore
     from jobs_store.subscriptions import Subscriptions
@@ -50,7 +48,7 @@ class ClaimTerms:
 
 
 class Claimer:
-    """The loop that claims. A full batch is followed by the next one at once."""
+    """The loop that claims. As long as claims bring anything and slots are free, the next follows at once."""
 
     def __init__(
         self,
@@ -73,9 +71,9 @@ class Claimer:
         self._traces = traces
         self._terms = terms
         self._wakeup = Wakeup()
-        self._after_tenant = TenantId("")
+        self._turn = Turn()
         self._backlog = False
-        """Whether the last claim was full, so that more may wait."""
+        """Whether the last claim brought anything, so that more may wait."""
         self._failing = False
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -112,16 +110,15 @@ class Claimer:
         if free == 0 or not self._lanes.served or self._leases.since_proof() > self._terms.cut_off:
             return False
         try:
-            claimed = await self._store.claim(self._request(free), budget=Budget.for_work(self._terms.limit))
+            dealt = await self._store.claim(self._request(free), budget=Budget.for_work(self._terms.limit))
         except Exception as error:  # noqa: BLE001 - whatever it was, the next claim may work
             self._report("nothing was claimed", error)
             return False
         self._failing = False
-        self._backlog = len(claimed) >= free
-        self._rotate(claimed)
-        if claimed:
-            self._traces.claim(started, len(claimed))
-        for run in claimed:
+        self._backlog, self._turn = len(dealt.runs) > 0, dealt.turn
+        if dealt.runs:
+            self._traces.claim(started, len(dealt.runs))
+        for run in dealt.runs:
             self._supervisor.begin(run, sent_at=sent_at)
         return self._backlog
 
@@ -140,15 +137,9 @@ class Claimer:
             worker_id=terms.worker_id,
             worker_address=terms.worker_address,
             lease=terms.lease,
-            after_tenant=self._after_tenant,
+            turn=self._turn,
             tenants=terms.tenants,
         )
-
-    def _rotate(self, claimed: Sequence[Claimed]) -> None:
-        """The next claim looks first at the tenants behind those that were served now."""
-        if claimed:
-            start = self._after_tenant
-            self._after_tenant = max((run.tenant for run in claimed), key=lambda t: (t <= start, t))
 
     def _pause(self) -> float:
         return self._terms.poll / 2 + self._terms.jitter(self._terms.poll)

@@ -16,6 +16,7 @@ from jobs_store.endings import Finish
 from jobs_store.events import Event, EventKind
 from jobs_store.identifiers import sequence
 from jobs_store.runs import Append, Claimed, ClaimRequest
+from jobs_store.turns import Turn
 from tests.jobs import TENANT, Jobs, failure, failure_of, jobs_server, of, pricing_server
 from tests.postgres import TestDatabase
 from tests.store import Store, acceptance_of, delta, fence_of, open_store, return_of, time_enough
@@ -42,10 +43,10 @@ class Setting:
             worker_id="double",
             worker_address=self.worker_address,
             lease=60.0,
-            after_tenant="",  # type: ignore[arg-type]  # every tenant
+            turn=Turn(),
             tenants=10,
         )
-        (claimed,) = await self.store.runs.claim(request, budget=time_enough())
+        (claimed,) = (await self.store.runs.claim(request, budget=time_enough())).runs
         await self.store.start(claimed)
         return claimed
 

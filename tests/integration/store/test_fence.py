@@ -111,7 +111,7 @@ async def take_over(transaction: Transaction, zombie: Claimed) -> None:
     (ended,) = await requeue_jobs(transaction, [takeover_of(zombie)])
     assert Verdict.OK == ended.verdict
     claimed = await transaction.fetch(
-        statement("claim_jobs"), [LANE], SPEC_VERSION, 1, "worker-2", "127.0.0.1:50052", LEASE, "", 10
+        statement("claim_jobs"), [LANE], SPEC_VERSION, 1, "worker-2", "127.0.0.1:50052", LEASE, "", 10, 0, 1
     )
     assert [zombie.job_id] == [row["id"] for row in claimed]
 

@@ -32,7 +32,7 @@ BATCH = 50
 TENANT = TenantId("tenant-007")
 CROWD = Path(__file__).with_name("crowd.sql")
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
-CLAIM = ([LANE], SPEC_VERSION, BATCH, "worker", "worker:1", LEASE, "", 100)
+CLAIM = ([LANE], SPEC_VERSION, BATCH, "worker", "worker:1", LEASE, "", 100, 0, 1)
 COLD = ("job_facts", "job_payloads", "job_results", "finished_jobs", "attempts", "reservations", "job_events")
 
 

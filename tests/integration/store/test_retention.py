@@ -42,7 +42,7 @@ pytestmark = pytest.mark.every_postgres
 NOW = Lifetimes(payload=0.0, events=0.0, result=0.0, attempts=0.0, jobs=0.0, calls=0.0, quotes=0.0, audit=DAY)
 """Everything but the audit log is old at once."""
 OTHER = TenantId("zeta")
-CLAIM = ([LANE], SPEC_VERSION, 50, "worker", "worker:1", LEASE, "", 100)
+CLAIM = ([LANE], SPEC_VERSION, 50, "worker", "worker:1", LEASE, "", 100, 0, 1)
 CROWD = Path(__file__).with_name("crowd.sql")
 
 

@@ -1,0 +1,2 @@
+-- Counts the lanes. Takes no lock.
+SELECT count(*) FROM hourglass.lanes

@@ -1264,10 +1264,10 @@ class VerifyRequest(_message.Message):
     INVARIANTS_FIELD_NUMBER: _builtins.int
     TENANT_ID_FIELD_NUMBER: _builtins.int
     tenant_id: _builtins.str
-    """Only this tenant; all when empty."""
+    """Only this tenant; all when empty. What is about no tenant is left out then."""
     @_builtins.property
     def invariants(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Only these invariants; all when empty."""
+        """Only these invariants; all when empty. docs/invariants.md lists them."""
 
     def __init__(
         self,
@@ -1292,13 +1292,22 @@ class VerifyResponse(_message.Message):
     INVARIANT_FIELD_NUMBER: _builtins.int
     CHECKED_COUNT_FIELD_NUMBER: _builtins.int
     VIOLATIONS_FIELD_NUMBER: _builtins.int
+    UNCHECKED_FIELD_NUMBER: _builtins.int
     invariant: _builtins.str
     """The invariant that the page is about."""
     checked_count: _builtins.int
-    """How many rows were looked at."""
+    """How many rows were looked at: jobs, calls, tenants, lanes or tables."""
     @_builtins.property
     def violations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Violation]:
-        """What offends; empty when the invariant holds."""
+        """What offends; empty when the invariant holds. The next page goes on when
+        they do not fit into one, and counts no rows again.
+        """
+
+    @_builtins.property
+    def unchecked(self) -> _containers.RepeatedCompositeFieldContainer[Global___Violation]:
+        """What could not be looked at, because it alone takes longer than a page may;
+        whether the invariant holds there is not known.
+        """
 
     def __init__(
         self,
@@ -1306,10 +1315,11 @@ class VerifyResponse(_message.Message):
         invariant: _builtins.str = ...,
         checked_count: _builtins.int = ...,
         violations: _abc.Iterable[Global___Violation] | None = ...,
+        unchecked: _abc.Iterable[Global___Violation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_count", b"checked_count", "invariant", b"invariant", "violations", b"violations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_count", b"checked_count", "invariant", b"invariant", "unchecked", b"unchecked", "violations", b"violations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

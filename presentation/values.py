@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.type.money_pb2 import Money
@@ -11,14 +11,11 @@ from presentation.waterfall import milliseconds
 from servicekit.wire_money import amount_of
 from servicekit.wire_time import datetime_of
 
-ABSENT = "-"
+if TYPE_CHECKING:
+    from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
 
-
-class NamedEnum(Protocol):
-    """The type of an enum of the contract."""
-
-    def Name(self, number: int) -> str:  # noqa: N802 - protobuf's name
-        """The value's full name."""
+ABSENT: Final = "-"
+ZERO: Final = "UNSPECIFIED"
 
 
 def dollars(money: Money) -> str:
@@ -45,6 +42,13 @@ def between(start: Timestamp, end: Timestamp) -> str:
     return milliseconds(seconds_between(start, end))
 
 
+def lasted(start: Timestamp, end: Timestamp) -> str:
+    """As `between`, in units that suit the length."""
+    if not (start.seconds and end.seconds):
+        return ABSENT
+    return span(seconds_between(start, end))
+
+
 def seconds_between(start: Timestamp, end: Timestamp) -> float:
     """Seconds from one time to another."""
     return (datetime_of(end) - datetime_of(start)).total_seconds()
@@ -63,13 +67,18 @@ def span(seconds: float) -> str:
     return ("-" if seconds < 0 else "") + " ".join(_largest(parts))
 
 
-def short_name(enum: NamedEnum, number: int, prefix: str) -> str:
-    """A value's name without its prefix; its number when this release does not know it."""
-    try:
-        return enum.Name(number).removeprefix(prefix)
-    except ValueError:
+def short_name(enum: "_EnumTypeWrapper[Any]", number: int) -> str:
+    """A value's name without the enum's prefix; its number when this release does not know it."""
+    known = enum.DESCRIPTOR.values_by_number.get(number)
+    if known is None:
         return str(number)
+    return known.name.removeprefix(enum.DESCRIPTOR.values[0].name.removesuffix(ZERO))
 
 
 def _largest(parts: Sequence[str]) -> Sequence[str]:
     return [part for part in parts if not part.startswith("0 ")][:2]
+
+
+def printable(text: str) -> str:
+    """The text without what could steer a terminal: control characters are spelled out."""
+    return "".join(one if one in "\n\t" or one.isprintable() else repr(one)[1:-1] for one in text)

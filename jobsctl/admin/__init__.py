@@ -1,0 +1,1 @@
+"""What operators do beyond single jobs: tenants, lanes, workers, many jobs at once, the invariants."""

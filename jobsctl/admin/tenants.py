@@ -1,0 +1,155 @@
+"""Tenants: who pays, what they have, and what they may do."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from hourglass.jobs.v1.admin_service_pb2 import (
+    CreateTenantRequest,
+    CreateTenantResponse,
+    FundTenantRequest,
+    FundTenantResponse,
+    GetTenantRequest,
+    ListTenantsRequest,
+    ListTenantsResponse,
+    Tenant,
+    TenantLimits,
+    UpdateTenantRequest,
+    UpdateTenantResponse,
+)
+from jobsctl import inputs
+from jobsctl.decision import Decision, remark_replay, request_id_of
+from jobsctl.printer import Printer
+from jobsctl.session import Session
+from presentation.values import dollars, moment
+
+LARGEST_PAGE: Final = 200
+COLUMNS: Final = ("tenant", "funded", "available", "reserved", "charged", "queued", "running", "weight")
+
+Changed = CreateTenantResponse | UpdateTenantResponse | FundTenantResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a tenant should be; None for what is not said."""
+
+    display_name: str | None = None
+    max_running: int | None = None
+    max_queued: int | None = None
+    weight: int | None = None
+
+    @property
+    def limits(self) -> TenantLimits | None:
+        """The limits that were said; None for none."""
+        limits = TenantLimits(
+            max_running_count=self.max_running, max_queued_count=self.max_queued, weight=self.weight
+        )
+        return limits if limits.ListFields() else None
+
+
+async def list_tenants(session: Session) -> None:
+    """All tenants, by id."""
+    found = ListTenantsResponse()
+    while True:
+        request = ListTenantsRequest(page_size=LARGEST_PAGE, page_token=found.next_page_token)
+        page = await session.call("ListTenants", session.admin.ListTenants, request)
+        found.tenants.extend(page.tenants)
+        found.next_page_token = page.next_page_token
+        if not page.next_page_token:
+            break
+    if session.printer.json:
+        session.printer.message(found)
+    else:
+        _show_list(session.printer, found.tenants)
+
+
+async def get(session: Session, tenant_id: str) -> None:
+    """One tenant."""
+    request = GetTenantRequest(tenant_id=tenant_id)
+    answer = await session.call("GetTenant", session.admin.GetTenant, request)
+    if session.printer.json:
+        session.printer.message(answer)
+    else:
+        session.printer.facts(_facts(answer.tenant))
+
+
+async def create(session: Session, tenant_id: str, wanted: Wanted, decision: Decision) -> None:
+    """A tenant without funds."""
+    request = CreateTenantRequest(
+        tenant_id=tenant_id,
+        display_name=wanted.display_name or "",
+        limits=wanted.limits,
+        request_id=request_id_of(decision, session.printer),
+        reason=decision.reason,
+    )
+    answer = await session.call("CreateTenant", session.admin.CreateTenant, request)
+    _show_changed(session.printer, answer)
+
+
+async def update(session: Session, tenant_id: str, wanted: Wanted, decision: Decision) -> None:
+    """Only what was said changes."""
+    request = UpdateTenantRequest(
+        tenant_id=tenant_id,
+        limits=wanted.limits,
+        display_name=wanted.display_name,
+        request_id=request_id_of(decision, session.printer),
+        reason=decision.reason,
+    )
+    answer = await session.call("UpdateTenant", session.admin.UpdateTenant, request)
+    _show_changed(session.printer, answer)
+
+
+async def fund(session: Session, tenant_id: str, amount: Decimal, decision: Decision) -> None:
+    """Money comes in; a negative amount goes out."""
+    request = FundTenantRequest(
+        tenant_id=tenant_id,
+        amount=inputs.money("AMOUNT", amount),
+        request_id=request_id_of(decision, session.printer),
+        reason=decision.reason,
+    )
+    answer = await session.call("FundTenant", session.admin.FundTenant, request)
+    _show_changed(session.printer, answer)
+
+
+def _show_changed(printer: Printer, answer: Changed) -> None:
+    if printer.json:
+        printer.message(answer)
+    else:
+        printer.facts(_facts(answer.tenant))
+    remark_replay(printer, replayed=answer.replayed)
+
+
+def _show_list(printer: Printer, tenants: Iterable[Tenant]) -> None:
+    printer.table(COLUMNS, map(_row, tenants), right=COLUMNS[1:])
+
+
+def _row(tenant: Tenant) -> Sequence[str]:
+    funds = tenant.funds
+    return (
+        tenant.tenant_id,
+        dollars(funds.funded_amount),
+        dollars(funds.available_amount),
+        dollars(funds.reserved_amount),
+        dollars(funds.captured_amount),
+        f"{tenant.queued_count} of {tenant.limits.max_queued_count}",
+        f"{tenant.running_count} of {tenant.limits.max_running_count}",
+        str(tenant.limits.weight),
+    )
+
+
+def _facts(tenant: Tenant) -> Mapping[str, str]:
+    funds = tenant.funds
+    return {
+        "tenant": tenant.tenant_id,
+        "name": tenant.display_name,
+        "funded": dollars(funds.funded_amount),
+        "available": dollars(funds.available_amount),
+        "reserved": dollars(funds.reserved_amount),
+        "charged": dollars(funds.captured_amount),
+        "queued": f"{tenant.queued_count} of {tenant.limits.max_queued_count}",
+        "running": f"{tenant.running_count} of {tenant.limits.max_running_count}",
+        "weight": str(tenant.limits.weight),
+        "created": moment(tenant.create_time),
+        "changed": moment(tenant.update_time),
+    }

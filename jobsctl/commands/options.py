@@ -1,0 +1,153 @@
+"""Options that commands share. The global ones may stand before a command or after it; the last counts."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+from typing_extensions import override
+
+from jobsctl.commands.values import DURATION
+from jobsctl.exits import ExitCode, Failure
+from jobsctl.settings import Output, Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_SERVER: Final = "localhost:50051"
+
+
+class GlobalOption(click.Option):
+    """An option of every command. It goes into the settings, not to the command."""
+
+    def __init__(self, *names: str, **attributes: Any) -> None:
+        super().__init__(names, expose_value=False, callback=_keep, **attributes)
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value is not None:
+        ctx.find_root().ensure_object(dict)[param.name] = value
+
+
+def global_options(*, with_defaults: bool) -> list[click.Parameter]:
+    """The options. Only before the command do they take their defaults, so that these win over nothing."""
+
+    def defaults(variable: str, default: Any = None) -> dict[str, Any]:
+        if not with_defaults:
+            return {"default": None}
+        return {
+            "default": default,
+            "envvar": variable,
+            "show_envvar": True,
+            "show_default": default is not None,
+        }
+
+    return [
+        GlobalOption(
+            "--server",
+            metavar="HOST:PORT",
+            help="Whom to call.",
+            **defaults("JOBSCTL_SERVER", DEFAULT_SERVER),
+        ),
+        GlobalOption(
+            "--tenant", help="As whose; the server's default when absent.", **defaults("JOBSCTL_TENANT")
+        ),
+        GlobalOption("--user", help="As whom; stands in the record.", **defaults("JOBSCTL_USER")),
+        GlobalOption(
+            "--timeout",
+            type=DURATION,
+            help="The deadline of the whole command, such as 2 or 500ms. Absent: the longest of each call.",
+            **defaults("JOBSCTL_TIMEOUT"),
+        ),
+        GlobalOption(
+            "-o",
+            "--output",
+            type=click.Choice([one.value for one in Output]),
+            help="For people, or proto JSON for programs (streams: one object a line).",
+            **defaults("JOBSCTL_OUTPUT", Output.TABLE.value),
+        ),
+        GlobalOption(
+            "--ledger",
+            is_flag=True,
+            flag_value=True,
+            default=None,
+            help="Draw where the time of each call went, on stderr.",
+        ),
+    ]
+
+
+class Leaf(click.Command):
+    """A command that also takes the global options, told apart in its help."""
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.params.extend(global_options(with_defaults=False))
+
+    @override
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, wanted in (("Options", False), ("Global options", True)):
+            options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+            shown = [p for p in options if isinstance(p, GlobalOption) is wanted]
+            records = [record for param in shown if (record := param.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Branch(click.Group):
+    """A group of such commands."""
+
+    command_class = Leaf
+    group_class = type
+
+
+def settings_of(ctx: click.Context) -> Settings:
+    """What the global options say."""
+    said = ctx.find_root().ensure_object(dict)
+    return Settings(
+        server=said.get("server", DEFAULT_SERVER),
+        tenant=said.get("tenant", ""),
+        user=said.get("user", ""),
+        timeout=said.get("timeout"),
+        output=Output(said.get("output", Output.TABLE)),
+        ledger=bool(said.get("ledger")),
+    )
+
+
+def recorded(command: Command) -> Command:
+    """--reason and --request-id, of every change that is recorded."""
+    with_id = click.option(
+        "--request-id",
+        default="",
+        help="Names the change: the same again changes nothing. Fresh when absent.",
+    )(command)
+    return click.option("--reason", required=True, help="Why; stands in the record.")(with_id)
+
+
+def limits(command: Command) -> Command:
+    """The limits of a tenant."""
+    for option in (
+        click.option("--weight", type=int, help="Its share among tenants, 1..1000."),
+        click.option("--max-queued", type=int, help="Jobs that may wait."),
+        click.option("--max-running", type=int, help="Jobs that may run at once."),
+        click.option("--display-name", help="For people."),
+    ):
+        command = option(command)
+    return command
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Whether to go on: --yes, or the answer of whoever sits there. Raises Failure where nobody does."""
+    if yes:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Failure("CONFIRMATION_NEEDED", "nothing was done; it takes --yes", code=ExitCode.USAGE)
+    return click.confirm(question, default=False, err=True)
+
+
+def text_of(flag: str, source: str) -> str:
+    """The text of a file; `-` is stdin. Raises a usage error that names the flag."""
+    try:
+        with click.open_file(source, encoding="utf-8") as file:
+            return str(file.read())
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(str(error), param_hint=flag) from error

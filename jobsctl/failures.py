@@ -1,0 +1,53 @@
+"""What a failed call means for whoever typed the command."""
+
+from typing import Final
+
+import grpc
+
+from budget.errors import BudgetError, BudgetExhausted, BudgetTooLow, UpstreamTimeout
+from jobsctl.exits import ExitCode, Failure
+from jobsctl.settings import Settings
+from presentation.rpc_failure import RpcFailure
+from presentation.values import printable
+
+_LATER: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED"})
+_OUT_OF_TIME: Final = (BudgetExhausted, BudgetTooLow, UpstreamTimeout)
+
+
+def failure_of(error: BudgetError, settings: Settings) -> Failure:
+    """The failure that a call's error means: what the server said, or that it said nothing."""
+    rpc = _rpc_error(error)
+    if rpc is not None:
+        told = RpcFailure.of(rpc)
+        if told.reason or told.code not in _LATER:
+            return _refused(told)
+        if told.code == "UNAVAILABLE":
+            return _later("UNAVAILABLE", f"{settings.server} cannot be reached: {told.message}")
+    if isinstance(error, _OUT_OF_TIME):
+        return _later("DEADLINE_EXCEEDED", f"{settings.server} did not answer in time{_given(settings)}")
+    return Failure(error.reason, str(error))
+
+
+def _refused(told: RpcFailure) -> Failure:
+    after = [] if told.retry_after is None else [f"retry after {told.retry_after:g} s"]
+    return Failure(
+        told.reason or told.code,
+        printable(told.message or told.code),
+        details=[*map(printable, told.violations), *after],
+        code=ExitCode.UNAVAILABLE if told.code in _LATER else ExitCode.REFUSED,
+    )
+
+
+def _later(reason: str, message: str) -> Failure:
+    return Failure(reason, printable(message), code=ExitCode.UNAVAILABLE)
+
+
+def _given(settings: Settings) -> str:
+    return "" if settings.timeout is None else f" ({settings.timeout:g} s)"
+
+
+def _rpc_error(error: BaseException | None) -> grpc.aio.AioRpcError | None:
+    """What the typed error was made of."""
+    while error is not None and not isinstance(error, grpc.aio.AioRpcError):
+        error = error.__cause__
+    return error

@@ -1,0 +1,1 @@
+"""What is done with jobs: made, read, watched, decided about; and how they are shown."""

@@ -1,0 +1,138 @@
+"""A connection to one server, with the budget that its calls spend and the ledgers that they brought back."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Generic, TypeVar, cast
+
+import grpc.aio
+from google.protobuf.message import DecodeError
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from budget import grpc_client
+from budget.core import Budget
+from budget.errors import BudgetError
+from budget.grpc_client import CHANNEL_OPTIONS, Responses
+from hourglass.budget.v1.ledger_pb2 import BudgetLedger
+from hourglass.jobs.v1.admin_service_pb2_grpc import AdminServiceAsyncStub, AdminServiceStub
+from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceAsyncStub, JobServiceStub
+from jobsctl.failures import failure_of
+from jobsctl.limits import policy_of
+from jobsctl.printer import Printer
+from jobsctl.settings import Settings
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+LEDGER: Final = "budget-ledger-bin"
+MAX_RESPONSE_BYTES: Final = 8 * 1024 * 1024
+OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES))
+
+
+class Session:
+    """The stubs, and how their methods are called. The printer writes what a command finds."""
+
+    def __init__(self, channel: grpc.aio.Channel, settings: Settings, printer: Printer) -> None:
+        self.jobs: JobServiceAsyncStub = JobServiceStub(channel)
+        self.admin: AdminServiceAsyncStub = AdminServiceStub(channel)
+        self.health: Any = HealthStub(channel)  # its types know neither asyncio nor List
+        self.settings = settings
+        self.printer = printer
+        self.ledgers: list[BudgetLedger] = []
+        self._whole = None if settings.timeout is None else Budget.for_work(settings.timeout)
+
+    async def call(
+        self,
+        name: str,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
+        request: Request,
+    ) -> Response:
+        """One unary call. Raises what `budget.grpc_client.call` raises."""
+        kept: _Kept[Request] = _Kept(method)
+        policy = policy_of(name, self.settings.timeout)
+        try:
+            return await grpc_client.call(
+                cast("grpc.aio.UnaryUnaryMultiCallable[Request, Response]", kept),
+                request,
+                budget=self.budget(policy.limit),
+                policy=policy,
+                metadata=self.settings.metadata,
+            )
+        finally:
+            self.ledgers += await kept.ledgers()
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        name: str,
+        method: grpc.aio.UnaryStreamMultiCallable[Request, Response],
+        request: Request,
+    ) -> AsyncIterator[Responses[Response]]:
+        """One server stream for a block. Raises what `budget.grpc_client.stream` raises."""
+        kept: _Kept[Request] = _Kept(method)
+        policy = policy_of(name, self.settings.timeout)
+        try:
+            async with grpc_client.stream(
+                cast("grpc.aio.UnaryStreamMultiCallable[Request, Response]", kept),
+                request,
+                budget=self.budget(policy.limit),
+                policy=policy,
+                metadata=self.settings.metadata,
+            ) as responses:
+                yield responses
+        finally:
+            self.ledgers += await kept.ledgers()
+
+    def budget(self, limit: float) -> Budget:
+        """The whole command's, when it was given a time; else one of `limit` seconds, or without an end."""
+        if self._whole is not None:
+            return self._whole
+        return Budget.for_stream(incoming=None) if math.isinf(limit) else Budget.for_work(limit)
+
+
+class _Kept(Generic[Request]):
+    """A method that remembers its call, because the adapter hands out answers and no trailers."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self._rpc: Any = None
+
+    def __call__(self, request: Request, **options: Any) -> Any:
+        self._rpc = self._method(request, **options)
+        return self._rpc
+
+    async def ledgers(self) -> list[BudgetLedger]:
+        """What the trailers of an ended call say; nothing of one that was left."""
+        if self._rpc is None or not self._rpc.done() or self._rpc.cancelled():
+            return []
+        trailers = await self._rpc.trailing_metadata()
+        return [ledger for key, value in trailers or () if key == LEDGER and (ledger := _parsed(value))]
+
+
+def _parsed(value: bytes) -> BudgetLedger | None:
+    try:
+        return BudgetLedger.FromString(value)
+    except DecodeError:
+        return None
+
+
+def run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Result:
+    """Do the work over a connection of its own; draw the ledgers, if they were asked for, however it ends.
+
+    Raises Failure; KeyboardInterrupt after everything was closed.
+    """
+    return asyncio.run(_run(settings, work))
+
+
+async def _run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Result:
+    async with grpc.aio.insecure_channel(settings.server, options=OPTIONS) as channel:
+        session = Session(channel, settings, Printer(settings.output))
+        try:
+            return await work(session)
+        except BudgetError as error:
+            raise failure_of(error, settings) from error
+        finally:
+            if settings.ledger:
+                session.printer.ledgers(session.ledgers)

@@ -1,0 +1,34 @@
+"""What every command knows: whom to call, as whom, for how long, and how to show the answer."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Output(StrEnum):
+    """The form of what is written to stdout."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The global options.
+
+    server: host:port. tenant, user: empty for the server's defaults.
+    timeout: seconds for the whole command; None: each call may take what its method takes.
+    ledger: draw where the time of each call went.
+    """
+
+    server: str
+    tenant: str = ""
+    user: str = ""
+    timeout: float | None = None
+    output: Output = Output.TABLE
+    ledger: bool = False
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Who calls, where that was said."""
+        named = (("x-tenant-id", self.tenant), ("x-user-id", self.user))
+        return tuple((name, value) for name, value in named if value)

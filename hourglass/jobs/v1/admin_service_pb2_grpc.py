@@ -236,7 +236,8 @@ class AdminServiceServicer:
 
     def Verify(self, request, context):
         """Checks every invariant on the live database, one page an invariant and
-        range, and names what offends.
+        range, and names what offends. Errors: `NOT_FOUND/TENANT_NOT_FOUND`,
+        `FAILED_PRECONDITION/VERIFY_NOT_CONFIGURED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -96,7 +96,8 @@ class AdminServiceStub:
     """
     Verify: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.VerifyRequest, _admin_service_pb2.VerifyResponse]
     """Checks every invariant on the live database, one page an invariant and
-    range, and names what offends.
+    range, and names what offends. Errors: `NOT_FOUND/TENANT_NOT_FOUND`,
+    `FAILED_PRECONDITION/VERIFY_NOT_CONFIGURED`.
     """
 
 @_typing.type_check_only
@@ -167,7 +168,8 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """
     Verify: _aio.UnaryStreamMultiCallable[_admin_service_pb2.VerifyRequest, _admin_service_pb2.VerifyResponse]  # type: ignore[assignment]
     """Checks every invariant on the live database, one page an invariant and
-    range, and names what offends.
+    range, and names what offends. Errors: `NOT_FOUND/TENANT_NOT_FOUND`,
+    `FAILED_PRECONDITION/VERIFY_NOT_CONFIGURED`.
     """
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -319,7 +321,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.VerifyResponse], _abc.AsyncIterator[_admin_service_pb2.VerifyResponse]]:
         """Checks every invariant on the live database, one page an invariant and
-        range, and names what offends.
+        range, and names what offends. Errors: `NOT_FOUND/TENANT_NOT_FOUND`,
+        `FAILED_PRECONDITION/VERIFY_NOT_CONFIGURED`.
         """
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -23,8 +23,10 @@ QUICK := not faults and not older_postgres
 
 export PROMPT
 export MODEL
+export TORTURE_SECONDS
+export SEED
 
-.PHONY: help setup demo up test test-unit test-integration test-system test-faults mutants lint type imports format \
+.PHONY: help setup demo up test test-unit test-integration test-system test-faults torture mutants lint type imports format \
 	scenarios bench-first bench-budget soak proto proto-check proto-baseline catalog migrate lock clean-data clean
 
 help: ## Show this list
@@ -60,6 +62,9 @@ test-system: $(READY) ## Tests over separate processes
 
 test-faults: $(READY) ## The slow ones: processes killed, stalled, severed; the store on a PostgreSQL 15 too
 	$(BIN)/pytest -m "not ($(QUICK))"
+
+torture: $(READY) ## Every kind of fault at once for TORTURE_SECONDS (180); SEED=... replays a plan
+	@$(BIN)/python -m tests.torture
 
 mutants: $(READY) ## Plant faults in a copy of the tree; each must be noticed by its tests (MUTANTS="NAME ...")
 	@$(BIN)/python -m tests.mutants $(MUTANTS)

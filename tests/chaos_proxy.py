@@ -19,8 +19,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Pieces = Callable[[bytes], Iterator[tuple[float, bytes]]]
+"""Makes of what has arrived what goes on: pieces, and the seconds before each."""
 
 
 class ChaosProxy:
@@ -43,11 +46,11 @@ class ChaosProxy:
 
     @classmethod
     def to_tcp(cls, host: str, port: int) -> AbstractAsyncContextManager["ChaosProxy"]:
-        return _running(cls(partial(asyncio.open_connection, host, port)))
+        return running(cls(partial(asyncio.open_connection, host, port)))
 
     @classmethod
     def to_unix(cls, path: Path) -> AbstractAsyncContextManager["ChaosProxy"]:
-        return _running(cls(partial(asyncio.open_unix_connection, path)))
+        return running(cls(partial(asyncio.open_unix_connection, path)))
 
     def freeze(self) -> None:
         self._requests_flow.clear()
@@ -67,7 +70,7 @@ class ChaosProxy:
 
     def sever(self) -> None:
         for writer in tuple(self._writers):
-            _reset(writer)
+            reset(writer)
 
     def when(self, marker: bytes, action: Callable[[], None]) -> None:
         self._trigger = marker, action
@@ -87,7 +90,7 @@ class ChaosProxy:
         self._tasks.add(task)
         self._writers.add(writer)
         try:
-            with suppress(asyncio.CancelledError):  # `stop` ends us
+            with suppress(asyncio.CancelledError, OSError):  # `stop` ends us; nobody listens at the target
                 await self._treat(reader, writer)
         finally:
             self._tasks.discard(task)
@@ -100,6 +103,10 @@ class ChaosProxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def treatment(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> tuple[Pieces, Pieces]:
+        """How the two directions of a new connection are passed on: requests, answers."""
+        return self._whole, self._pieces
+
     async def _treat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.black_hole:
             await asyncio.Event().wait()
@@ -108,9 +115,10 @@ class ChaosProxy:
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target_reader, target_writer = await self._connect()
         self._writers.add(target_writer)
+        requests, answers = self.treatment(writer, target_writer)
         pumps = [
-            asyncio.ensure_future(self._pump(reader, target_writer, self._requests_flow, self._whole)),
-            asyncio.ensure_future(self._pump(target_reader, writer, self._answers_flow, self._pieces)),
+            asyncio.ensure_future(self._pump(reader, target_writer, self._requests_flow, requests)),
+            asyncio.ensure_future(self._pump(target_reader, writer, self._answers_flow, answers)),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -127,7 +135,7 @@ class ChaosProxy:
         source: asyncio.StreamReader,
         sink: asyncio.StreamWriter,
         flowing: asyncio.Event,
-        pieces: Callable[[bytes], Iterator[tuple[float, bytes]]],
+        pieces: Pieces,
     ) -> None:
         with suppress(OSError):
             while data := await source.read(65_536):
@@ -150,8 +158,12 @@ class ChaosProxy:
             data = data[size:]
 
 
+Proxy = TypeVar("Proxy", bound=ChaosProxy)
+
+
 @asynccontextmanager
-async def _running(proxy: ChaosProxy) -> AsyncIterator[ChaosProxy]:
+async def running(proxy: Proxy) -> AsyncIterator[Proxy]:
+    """A proxy that listens until the end of the block."""
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy._server = server
     proxy.port = server.sockets[0].getsockname()[1]
@@ -163,7 +175,8 @@ async def _running(proxy: ChaosProxy) -> AsyncIterator[ChaosProxy]:
         await server.wait_closed()
 
 
-def _reset(writer: asyncio.StreamWriter) -> None:
+def reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection with RST, or what a unix socket has of it."""
     connection = writer.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -230,6 +230,11 @@ class RunStore:
         )
         return AttemptOutcome(rows[0]["outcome"]) if rows else None
 
+    async def tally(self, run: Held, *, budget: Budget) -> Tally | None:
+        """What has happened to the job so far, as it stands now; None when the run has lost its lease."""
+        rows = await self._fetch("read_tally", run.tenant, run.job_id, run.token, budget=budget)
+        return tally_of(rows[0]) if rows else None
+
     async def cancel_request(self, run: Held, *, budget: Budget) -> CancelRequest | None:
         """The wish to cancel this run's job, None when there is none or the run has lost its lease."""
         rows = await self._fetch("read_cancel_request", run.tenant, run.job_id, run.token, budget=budget)

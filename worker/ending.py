@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -33,6 +33,7 @@ from worker.outcome import Answered, Closed, Failed, Stop, Unsent, attempt_end, 
 
 if TYPE_CHECKING:
     from jobs_store.attempts import AttemptEnd
+    from jobs_store.decisions import Tally
     from jobs_store.runs import CancelRequest, Claimed
     from worker.outcome import CallEnd, Delivered
 
@@ -69,6 +70,10 @@ class EndedRun:
     def attempt(self) -> AttemptEnd:
         """What its attempt came to."""
         return attempt_end(self.run, self.end, self.delivered)
+
+    def with_tally(self, tally: Tally) -> EndedRun:
+        """The same, decided about by what is known of its job by now."""
+        return replace(self, run=replace(self.run, tally=tally))
 
 
 def ending_of(ended: EndedRun, *, timing: RetryTiming, jitter: Jitter) -> Ending:

@@ -17,7 +17,7 @@ from jobs_store.endings import Finish, Verdict
 from jobs_store.events import EventKind, NewEvent
 from jobs_store.identifiers import epoch_of
 from jobs_store.signals import job_changed, jobs_ready
-from jobs_store.states import JobState
+from jobs_store.states import Cause, JobState
 from worker.ending import EndedRun, Ending, cancelled, ending_of
 from worker.event_log import LogEnd
 from worker.outcome import Answered, Stop, Unsent, stop_of
@@ -140,9 +140,20 @@ class Finisher:
 
     async def _ending(self, writing: Writing) -> Ending:
         if not writing.cancel:
-            return ending_of(writing.ended, timing=self._rules.timing, jitter=self._rules.jitter)
+            return await self._decided(writing)
         request = await self._store.cancel_request(writing.run.held, budget=self._step(writing))
         return cancelled(writing.ended, request)
+
+    async def _decided(self, writing: Writing) -> Ending:
+        """No job ends because of a cost that an earlier run has corrected since the claim."""
+        ending = self._ending_of(writing.ended)
+        if ending.write.cause is not Cause.PROVIDER_COST_LIMIT:
+            return ending
+        tally = await self._store.tally(writing.run.held, budget=self._step(writing))
+        return ending if tally is None else self._ending_of(writing.ended.with_tally(tally))
+
+    def _ending_of(self, ended: EndedRun) -> Ending:
+        return ending_of(ended, timing=self._rules.timing, jitter=self._rules.jitter)
 
     async def _write(self, writing: Writing, ending: Ending) -> Ended:
         if ending.park is not None:

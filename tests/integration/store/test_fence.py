@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from decimal import Decimal
 
 import asyncpg
 import pytest
@@ -16,6 +18,7 @@ from jobs_store.new_job import SPEC_VERSION
 from jobs_store.runs import Claimed
 from jobs_store.statements import statement
 from jobs_store.states import AttemptOutcome, Cause, CostBasis, JobState
+from tests.integration.store.invariants import broken
 from tests.integration.store.locks import Connection, superuser, until_waiting
 from tests.store import (
     CHARGE,
@@ -23,6 +26,7 @@ from tests.store import (
     LEASE,
     OVER,
     TENANT,
+    WORST_CASE,
     Store,
     acceptance_of,
     cancelled_end_of,
@@ -276,6 +280,30 @@ async def test_a_zombie_writes_its_own_cost_and_nothing_else(store: Store) -> No
     assert (AttemptOutcome.UNKNOWN, CostBasis.REPORTED) == (attempt.end.outcome, attempt.end.cost.basis)
     assert JobState.RUNNING == detail.job.state
     assert (ZERO, CHARGE) == (detail.job.captured, detail.job.cost.amount)
+
+
+async def test_what_a_zombie_tells_of_its_cost_counts_for_the_next_attempt(store: Store) -> None:
+    """Known now, so the worst case of the attempt stands in nobody's way any more."""
+    await store.tenant()
+    zombie = await store.running(lease=OVER)
+    async with taken_over(store, zombie):
+        pass
+    assert (ZERO, WORST_CASE) == await spent(store, zombie)
+    assert await store.runs.record_lost_attempt(token_of(zombie), 1, succeeded(), budget=time_enough())
+    assert (CHARGE, ZERO) == await spent(store, zombie)
+    assert await store.runs.tally(token_of(zombie), budget=time_enough()) is None
+    async with superuser(store) as connection:
+        assert {} == await broken(connection)
+
+
+async def spent(store: Store, run: Claimed) -> tuple[Decimal, Decimal]:
+    """What the job's attempts cost, known and at worst, as whoever runs it now is told."""
+    async with superuser(store) as connection:
+        token = await connection.fetchval("SELECT run_token FROM hourglass.jobs WHERE id = $1", run.job_id)
+    held = replace(token_of(run), token=token)
+    tally = await store.runs.tally(held, budget=time_enough())
+    assert tally is not None
+    return tally.known_cost, tally.unknown_cost
 
 
 @pytest.mark.scenario("L8")

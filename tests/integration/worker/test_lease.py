@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs_store.events import EventKind
+from jobs_store.rate_card import Usage
 from jobs_store.states import AttemptOutcome, CostBasis, JobState, UnknownOutcomePolicy
 from tests.integration.worker.workers import attempts, outcomes
-from tests.store import CARD, TENANT, time_enough
+from tests.store import CARD, TENANT, WORST_CASE, succeeded, time_enough, token_of
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.integration.worker.workers import Bench
 
+LANE = "simulated/simulated"
 NO_RENEWAL = {"lease": 60.0, "cut_off": 50.0, "renewal_interval": 40.0, "wake_ups": False}
 """Nobody but the test ends these leases, and no renewal tells the run."""
 
@@ -47,6 +49,28 @@ async def test_a_stale_answer_is_refused_and_its_cost_stays_on_its_own_attempt(b
     assert (Decimal(0), charge) == await bench.funds()
     deltas = [e for e in await bench.events(job) if e.kind is EventKind.TOKEN_DELTA]
     assert {second.number} == {delta.attempt_number for delta in deltas}
+
+
+@pytest.mark.scenario("U3")
+async def test_a_cost_that_a_lost_run_tells_later_makes_room_for_another_attempt(bench: Bench) -> None:
+    """The limit has room for the worst case of two attempts; what the first one cost is known in time."""
+    job = await bench.job(
+        "simulated:tokens=30,tps=20,reset_after=20",
+        max_attempts=5,
+        provider_cost_limit=WORST_CASE * Decimal("2.5"),
+    )
+    await bench.store.runs.register_lanes([LANE], budget=time_enough())
+    (zombie,) = await bench.store.claim(1, lanes=[LANE])
+    await bench.store.start(zombie)
+    await bench.take_over(job)
+    async with bench.worker():
+        await bench.sent(job)
+        cost = succeeded(Usage(input_tokens=1, output_tokens=1))
+        held = token_of(zombie)
+        assert await bench.store.runs.record_lost_attempt(held, 1, cost, budget=time_enough())
+        detail = await bench.ends(job)
+    assert (JobState.FAILED, "PROVIDER_COST_LIMIT") == (detail.job.state, detail.job.state_cause)
+    assert ["UNKNOWN"] * 3 == outcomes(detail)
 
 
 @pytest.mark.scenario("L3")

@@ -55,6 +55,7 @@ from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.retention_loop import RetentionLoop, RetentionPace
 from jobs_store.statements import statement
 from jobs_store.tenants import TenantDirectory, TenantStore
+from jobs_store.verification import Verification, VerificationTerms
 from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
 from jobs_store.workers import WorkerDirectory
 from servicekit.call import Authenticate, development_principal
@@ -86,17 +87,20 @@ def jitter(ceiling: float) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Databases:
     """Connections, by what they are for. `reaper` and `overview` work as the worker role; None: nothing is
-    reaped here, and operators are not shown all tenants."""
+    reaped here, and operators are not shown all tenants. `verify` works as the read-only role; None: nothing
+    is verified here."""
 
     request: Database
     wakeups: Database
     reaper: Database | None
     overview: Database | None
+    verify: Database | None
 
     @classmethod
     def of(cls, settings: JobsSettings) -> "Databases":
         """None of them is connected yet."""
         dsn, worker_dsn = settings.database_url, settings.worker_database_url
+        readonly_dsn = settings.readonly_database_url
         return cls(
             request=_database(dsn, "", size=settings.pool_size),
             wakeups=_database(dsn, "-wakeups", size=1),
@@ -106,11 +110,14 @@ class Databases:
             overview=None
             if worker_dsn is None
             else _database(worker_dsn, "-overview", size=settings.overview_pool_size),
+            verify=None
+            if readonly_dsn is None
+            else _database(readonly_dsn, "-verify", size=settings.readonly_pool_size),
         )
 
     async def close(self) -> None:
         """Ends every connection."""
-        for database in (self.request, self.wakeups, self.reaper, self.overview):
+        for database in (self.request, self.wakeups, self.reaper, self.overview, self.verify):
             if database is not None:
                 await database.close(Budget.for_work(CLOSE_LIMIT))
 
@@ -170,7 +177,17 @@ class JobsApp:
             lanes=lanes,
             lane_control=LaneControl(lanes, self._notifier.notify),
             workers=WorkerDirectory(overview),
+            verification=self._verification(),
         )
+
+    def _verification(self) -> Verification | None:
+        database, settings = self.databases.verify, self._settings
+        if database is None:
+            return None
+        terms = VerificationTerms(
+            overdue=2 * settings.reap_interval + settings.reap_wait, call_grace=settings.call_grace
+        )
+        return Verification(database, self._policy_of, terms=terms)
 
     def _generator(self, prices: PricingClient) -> Generator:
         book = self._settings.policies
@@ -258,6 +275,8 @@ class JobsApp:
         loops.start("settle", self._settling.run)
         if self.databases.overview is not None:
             loops.start("overview", Connecting(self.databases.overview, "overview", jitter=jitter).run)
+        if self.databases.verify is not None:
+            loops.start("verify", Connecting(self.databases.verify, "verify", jitter=jitter).run)
         if self.databases.reaper is None:
             _log.warning("no reaper here: HOURGLASS_JOBS_WORKER_DATABASE_URL is not set")
         else:
@@ -308,6 +327,7 @@ class JobsApp:
             "pricing": settings.pricing_target,
             "workers": settings.workers_target or "not looked at",
             "reaper": "here" if self.databases.reaper is not None else "not here",
+            "verify": "here" if self.databases.verify is not None else "not here",
             "last_known_price": "allowed" if settings.last_known_price else "refused",
         }
 

@@ -56,6 +56,8 @@ POLICIES: Final = PolicyBook(
         ),
         # What is counted for operators, over all tenants: bounded, but not small.
         *policies(POSTGRES, "list_tenants", "list_lanes", "list_workers", limit=5.0, floor=_SQL_FLOOR),
+        # A page of Verify: no other call waits for its connection, and a tenant of any size is one page.
+        *policies(POSTGRES, "verify", limit=30.0),
         *policies(POSTGRES, "check_connection", "send_notifications", limit=1.0),
         *policies(PRICING, CREATE_PRICE, limit=0.5, floor=0.02, attempts=2),
         *policies(PRICING, QUOTE_PRICE, limit=0.3, floor=0.02, attempts=2),

@@ -26,6 +26,8 @@ class JobsSettings(AdmittingServerSettings):
         a single tenant; without it this process takes over nothing, leaves that to the workers, and refuses
         to operators what is about all tenants. reaper_pool_size, overview_pool_size: its connections for
         these two.
+    readonly_database_url: the same database as the read-only role, for Verify alone; without it this process
+        refuses to verify. readonly_pool_size: its connections.
     listen_database_url: where to listen for wake-ups, past any PgBouncer; `database_url` when unset.
     pricing_target, workers_target: gRPC targets; without the second quotes say nothing about load and
         there are no short calls.
@@ -53,6 +55,8 @@ class JobsSettings(AdmittingServerSettings):
     worker_database_url: SecretStr | None = None
     reaper_pool_size: int = Field(default=2, gt=0, le=100)
     overview_pool_size: int = Field(default=2, gt=0, le=100)
+    readonly_database_url: SecretStr | None = None
+    readonly_pool_size: int = Field(default=2, gt=0, le=100)
     listen_database_url: SecretStr | None = None
     pricing_target: str = Field(default="127.0.0.1:50052", min_length=1)
     workers_target: str | None = Field(default=None, min_length=1)

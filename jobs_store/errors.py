@@ -111,6 +111,12 @@ class OverviewNotConfigured(StoreError):
     reason = "OVERVIEW_NOT_CONFIGURED"
 
 
+class VerifyNotConfigured(StoreError):
+    """This server has no read-only connection, which verifying needs."""
+
+    reason = "VERIFY_NOT_CONFIGURED"
+
+
 class TenantExists(StoreError):
     """The tenant exists already."""
 

@@ -45,14 +45,19 @@ def jobs_service(
     *,
     database: str,
     reaper_database: str,
+    readonly_database: str | None = None,
     pricing: str,
     workers: Sequence[str] = (),
 ) -> Command:
-    """JobService. The DSNs are those of the request role and of the worker role; the others: host:port."""
+    """JobService. DSNs of the request, the worker and the read-only role; the others: host:port.
+
+    readonly_database: None where nothing is verified.
+    """
     own = {
         **_BASE,
         "DATABASE_URL": database,
         "WORKER_DATABASE_URL": reaper_database,
+        **({} if readonly_database is None else {"READONLY_DATABASE_URL": readonly_database}),
         "PRICING_TARGET": pricing,
         **_workers_target(workers),
     }

@@ -13,7 +13,7 @@ from launcher.database import Database
 from launcher.errors import ProcessEnded
 from launcher.processes import PROJECT, Child, Command, together, unless_ended
 from launcher.readiness import until_ready
-from launcher.roles import REQUEST, WORKER
+from launcher.roles import READONLY, REQUEST, WORKER
 from launcher.seed import DEMO_TENANT, seed_tenant
 
 LOGS: Final = PROJECT / ".hourglass" / "logs"
@@ -103,6 +103,7 @@ class Stack:
             {**self._plan.jobs, **(environment or {})},
             database=self.database.dsn(REQUEST),
             reaper_database=self.database.dsn(WORKER),
+            readonly_database=self.database.dsn(READONLY),
             pricing=self.pricing,
             workers=[self.children[name].address for name in self._plan.workers],
         )

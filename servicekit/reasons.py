@@ -333,6 +333,12 @@ REASONS: Final = _table(
         action="Set HOURGLASS_JOBS_WORKER_DATABASE_URL, or ask a server that has it.",
     ),
     Reason(
+        name="VERIFY_NOT_CONFIGURED",
+        code=StatusCode.FAILED_PRECONDITION,
+        meaning="This server has no read-only connection, which verifying needs.",
+        action="Set HOURGLASS_JOBS_READONLY_DATABASE_URL, or ask a server that has it.",
+    ),
+    Reason(
         name="QUEUE_FULL",
         code=StatusCode.RESOURCE_EXHAUSTED,
         meaning="The tenant has as many queued jobs as it may have.",

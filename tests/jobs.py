@@ -167,6 +167,7 @@ async def jobs_server(
         "listen": "127.0.0.1:0",
         "database_url": database.request,
         "worker_database_url": database.worker,
+        "readonly_database_url": database.readonly,
         "pricing_target": pricing,
         "policies": PATIENT,
         "drain_grace": 1.0,

@@ -8,11 +8,12 @@ from hourglass.jobs.v1 import admin_service_pb2 as pb
 from jobs_service.rpc.admin.lanes import LaneRoom
 from jobs_service.rpc.admin.room import Context
 from jobs_service.rpc.admin.tenants import TenantRoom
+from jobs_service.rpc.admin.verify import VerifyRoom
 from jobs_service.rpc.admin.workers import WorkerRoom
 from jobs_service.rpc.not_filled import not_filled
 
 
-class AdminServicer(TenantRoom, LaneRoom, WorkerRoom):
+class AdminServicer(TenantRoom, LaneRoom, WorkerRoom, VerifyRoom):
     """The methods of the contract."""
 
     @override
@@ -34,9 +35,4 @@ class AdminServicer(TenantRoom, LaneRoom, WorkerRoom):
         self, request: pb.BulkCancelJobsRequest, context: Context
     ) -> AsyncIterator[pb.BulkCancelJobsResponse]:
         for response in not_filled("BulkCancelJobs"):
-            yield response
-
-    @override
-    async def Verify(self, request: pb.VerifyRequest, context: Context) -> AsyncIterator[pb.VerifyResponse]:
-        for response in not_filled("Verify"):
             yield response

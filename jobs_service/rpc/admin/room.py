@@ -10,6 +10,7 @@ from jobs_service.service.lane_control import LaneControl
 from jobs_store.lanes import LaneStore
 from jobs_store.lifetimes import Lifetimes
 from jobs_store.tenants import TenantDirectory, TenantStore
+from jobs_store.verification import Verification
 from jobs_store.workers import WorkerDirectory
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -17,7 +18,10 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminUseCases:
-    """What the methods call. lifetimes: the service's own, which those of a tenant must fit."""
+    """What the methods call. lifetimes: the service's own, which those of a tenant must fit.
+
+    verification: None where no connection is meant for it.
+    """
 
     tenants: TenantStore
     directory: TenantDirectory
@@ -25,6 +29,7 @@ class AdminUseCases:
     lanes: LaneStore
     lane_control: LaneControl
     workers: WorkerDirectory
+    verification: Verification | None
 
 
 class Room(pb_grpc.AdminServiceServicer):

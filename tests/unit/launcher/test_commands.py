@@ -22,6 +22,7 @@ def test_a_service_is_told_where_to_find_what_it_needs_and_the_callers_settings_
         {"LISTEN": "127.0.0.1:50051", "REAP_INTERVAL": "1"},
         database="request-dsn",
         reaper_database="worker-dsn",
+        readonly_database="readonly-dsn",
         pricing="127.0.0.1:7",
         workers=["127.0.0.1:8", "127.0.0.1:9"],
     )
@@ -30,6 +31,7 @@ def test_a_service_is_told_where_to_find_what_it_needs_and_the_callers_settings_
         "HOURGLASS_JOBS_LOG_FORMAT": "json",
         "HOURGLASS_JOBS_DATABASE_URL": "request-dsn",
         "HOURGLASS_JOBS_WORKER_DATABASE_URL": "worker-dsn",
+        "HOURGLASS_JOBS_READONLY_DATABASE_URL": "readonly-dsn",
         "HOURGLASS_JOBS_PRICING_TARGET": "127.0.0.1:7",
         "HOURGLASS_JOBS_WORKERS_TARGET": "ipv4:127.0.0.1:8,127.0.0.1:9",
         "HOURGLASS_JOBS_REAP_INTERVAL": "1",

@@ -19,7 +19,7 @@ from budget.postgres import Database
 from budget.retry import Retries
 from jobs_service import policies as named
 from jobs_service.domain.new_job import Terms as CreateTerms
-from jobs_service.methods import methods
+from jobs_service.methods import ADMIN_PAGE, methods
 from jobs_service.rpc.admin.room import AdminUseCases
 from jobs_service.rpc.job_servicer import UseCases
 from jobs_service.rpc.pricing_client import PricingClient
@@ -27,6 +27,7 @@ from jobs_service.rpc.serving import add_to
 from jobs_service.rpc.short_call_client import ShortCallClient
 from jobs_service.rpc.worker_channels import WorkerChannels
 from jobs_service.rpc.worker_client import WorkerLoadClient, WorkerProgress
+from jobs_service.service.bulk import BulkDecider, BulkPace
 from jobs_service.service.cancelling import JobCanceller
 from jobs_service.service.creation import JobCreator
 from jobs_service.service.deciding import JobDecider
@@ -39,11 +40,13 @@ from jobs_service.service.settling import Settling
 from jobs_service.service.waiting import JobWaiter
 from jobs_service.service.watching import JobWatcher, WatchPace
 from jobs_service.settings import JobsSettings
+from jobs_store.bulk import BulkRequests
 from jobs_store.calls import CallStore
 from jobs_store.cancellation import JobCancellation
 from jobs_store.creation import JobCreation
 from jobs_store.decisions import RetryTiming
 from jobs_store.identifiers import new_job_id
+from jobs_store.job_search import JobSearch
 from jobs_store.lanes import LaneStore
 from jobs_store.operator_decisions import OperatorDecisions
 from jobs_store.overview import Overview
@@ -170,14 +173,23 @@ class JobsApp:
     def _admin(self) -> AdminUseCases:
         overview = Overview(self.databases.overview, self._policy_of)
         lanes = LaneStore(overview)
+        tenants = TenantStore(self.databases.request, self._policy_of)
         return AdminUseCases(
-            tenants=TenantStore(self.databases.request, self._policy_of),
+            tenants=tenants,
             directory=TenantDirectory(overview),
             lifetimes=self._settings.retention,
             lanes=lanes,
             lane_control=LaneControl(lanes, self._notifier.notify),
             workers=WorkerDirectory(overview),
             verification=self._verification(),
+            bulk=BulkDecider(
+                requests=BulkRequests(overview),
+                search=JobSearch(overview),
+                decisions=OperatorDecisions(self.databases.request, self._policy_of),
+                tenants=tenants,
+                notify=self._notifier.notify,
+                pace=BulkPace(page=ADMIN_PAGE),
+            ),
         )
 
     def _verification(self) -> Verification | None:

@@ -40,6 +40,8 @@ _ADMIN_UNARY: Final = (
     "ListWorkers",
 )
 _ADMIN_DEFAULT: Final = 10.0
+ADMIN_PAGE: Final = _ADMIN_DEFAULT
+"""The budget of each page of an admin stream: nobody but the service knows where a page begins."""
 _ADMIN_CAP: Final = 60.0
 _ADMIN_STREAM_CAP: Final = 3600.0
 

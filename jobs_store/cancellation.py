@@ -41,17 +41,24 @@ class JobCancellation:
         """
         policy = self._policy_of("cancel_job")
         async with self._database.transaction(budget, policy, tenants=[tenant]) as transaction:
-            row = await transaction.fetchrow(statement("lock_job"), tenant, job_id)
-            if row is None:
-                await _require_finished(transaction, tenant, job_id)
-                return CancelOutcome.ALREADY_TERMINAL
-            if row["state"] == JobState.RUNNING:
-                await transaction.fetch(statement("request_cancel"), tenant, job_id, principal, reason)
-                return CancelOutcome.CANCEL_REQUESTED
-            charge = await _charge(transaction, tenant, job_id, row)
-            fence = Fence(tenant=tenant, job_id=job_id, token=row["run_token"])
-            await finish_jobs(transaction, [_ending(fence, charge, principal, reason)])
-            return CancelOutcome.CANCELLED
+            return await cancel_job(transaction, tenant, job_id, principal=principal, reason=reason)
+
+
+async def cancel_job(
+    transaction: Transaction, tenant: TenantId, job_id: JobId, *, principal: str, reason: str
+) -> CancelOutcome:
+    """As `JobCancellation.cancel`, in a transaction that does more."""
+    row = await transaction.fetchrow(statement("lock_job"), tenant, job_id)
+    if row is None:
+        await _require_finished(transaction, tenant, job_id)
+        return CancelOutcome.ALREADY_TERMINAL
+    if row["state"] == JobState.RUNNING:
+        await transaction.fetch(statement("request_cancel"), tenant, job_id, principal, reason)
+        return CancelOutcome.CANCEL_REQUESTED
+    charge = await _charge(transaction, tenant, job_id, row)
+    fence = Fence(tenant=tenant, job_id=job_id, token=row["run_token"])
+    await finish_jobs(transaction, [_ending(fence, charge, principal, reason)])
+    return CancelOutcome.CANCELLED
 
 
 async def _require_finished(transaction: Transaction, tenant: TenantId, job_id: JobId) -> None:

@@ -1,4 +1,5 @@
-"""What operators decide about single jobs: another run, the end of a hold, the erasure of content.
+"""What operators decide about single jobs: another run, the end of a hold or of the job, the erasure of
+content.
 
 Each decision is carried out once a request_id, leaves an audit row, and is made under the job's lock.
 """
@@ -10,6 +11,7 @@ from typing import assert_never
 
 from budget.core import Budget
 from budget.postgres import Database, Record, Transaction
+from jobs_store.cancellation import CancelOutcome, cancel_job
 from jobs_store.creation import PolicyOf
 from jobs_store.endings import Fence, Finish, Return, finish_jobs, requeue_jobs
 from jobs_store.errors import (
@@ -20,6 +22,7 @@ from jobs_store.errors import (
     JobNotFound,
     JobNotHeld,
     JobNotTerminal,
+    JobTerminal,
     QueueFull,
     WrongJobState,
 )
@@ -36,6 +39,7 @@ class Action(StrEnum):
     RETRY = "RETRY_JOB"
     RESOLVE = "RESOLVE_JOB"
     ERASE = "ERASE_JOB_CONTENT"
+    CANCEL = "CANCEL_JOB"
 
 
 class Resolution(StrEnum):
@@ -57,7 +61,8 @@ class Decision:
 
 
 class OperatorDecisions:
-    """Carries decisions out, as the request role. Every method answers False when its request_id was known.
+    """Carries decisions out, as the request role. Every method answers False (`cancel`: None) when its
+    request_id was known.
 
     Each raises JobNotFound, and RequestIdReused when the request_id has decided something else; then, as
     after every other refusal, nothing was written and the request_id is as free as it was.
@@ -103,6 +108,23 @@ class OperatorDecisions:
                 case _:
                     assert_never(resolution)
             return True
+
+    async def cancel(self, decision: Decision, *, budget: Budget) -> CancelOutcome | None:
+        """Cancel a job as its caller can; never ALREADY_TERMINAL. Raises JobTerminal."""
+        policy = self._policy_of("cancel_job")
+        async with self._database.transaction(budget, policy, tenants=[decision.tenant]) as transaction:
+            if not await _take(transaction, decision, Action.CANCEL):
+                return None
+            outcome = await cancel_job(
+                transaction,
+                decision.tenant,
+                decision.job_id,
+                principal=decision.actor,
+                reason=decision.reason,
+            )
+            if outcome is CancelOutcome.ALREADY_TERMINAL:
+                raise JobTerminal(decision.job_id, await _state_of(transaction, decision))
+            return outcome
 
     async def erase(self, decision: Decision, *, budget: Budget) -> bool:
         """Erase payload, result and deltas of a job that has ended; rows of money stay.

@@ -96,9 +96,9 @@ def read_job_id(job_id: str) -> JobId:
     return checked
 
 
-def check_job_id(job_id: str, faults: Faults) -> JobId:
-    """The field `job_id` of a request."""
-    return JobId(_uuid(job_id, "job_id", faults))
+def check_job_id(job_id: str, faults: Faults, field: str = "job_id") -> JobId:
+    """A field of a request that names a job."""
+    return JobId(_uuid(job_id, field, faults))
 
 
 def read_cancel(request: pb.CancelJobRequest) -> CancelRequest:

@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 
 from hourglass.jobs.v1 import admin_service_pb2_grpc as pb_grpc
+from jobs_service.service.bulk import BulkDecider
 from jobs_service.service.lane_control import LaneControl
 from jobs_store.lanes import LaneStore
 from jobs_store.lifetimes import Lifetimes
@@ -30,6 +31,7 @@ class AdminUseCases:
     lane_control: LaneControl
     workers: WorkerDirectory
     verification: Verification | None
+    bulk: BulkDecider
 
 
 class Room(pb_grpc.AdminServiceServicer):

@@ -244,7 +244,8 @@ async def test_lanes_are_listed_by_name_known_and_waited_in_alike(jobs: Jobs, st
     whole = [each.lane for each in (await jobs.admin.ListLanes(pb.ListLanesRequest())).lanes]
     assert {"a/1", "b/2", "z/9", LANE, waited_in} == set(whole)
     assert len(whole) == len(set(whole))
-    paged, token = [], ""
+    paged: list[str] = []
+    token = ""
     while not paged or token:
         answer = await jobs.admin.ListLanes(pb.ListLanesRequest(page_size=2, page_token=token))
         paged += [each.lane for each in answer.lanes]
@@ -278,7 +279,8 @@ async def test_workers_are_listed_as_their_leases_show_them(jobs: Jobs, store: S
         one.earliest_lease_expire_time,
     )
     await jobs.sql("UPDATE hourglass.jobs SET worker_id = 'worker-' || attempt_number + hashtext(id::text)")
-    pages, token = [], ""
+    pages: list[list[str]] = []
+    token = ""
     while not pages or token:
         answer = await jobs.admin.ListWorkers(pb.ListWorkersRequest(page_size=1, page_token=token))
         pages.append([each.worker_id for each in answer.workers])

@@ -30,7 +30,8 @@ async def update(jobs: Jobs, **fields: Any) -> pb.UpdateTenantResponse:
 
 async def listed(jobs: Jobs, size: int) -> list[list[str]]:
     """The ids of all tenants, page by page."""
-    pages, token = [], ""
+    pages: list[list[str]] = []
+    token = ""
     while not pages or token:
         answer = await jobs.admin.ListTenants(pb.ListTenantsRequest(page_size=size, page_token=token))
         pages.append([tenant.tenant_id for tenant in answer.tenants])

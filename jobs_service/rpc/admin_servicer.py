@@ -1,7 +1,5 @@
 """AdminService over gRPC: all of its rooms."""
 
-
-
 from jobs_service.rpc.admin.bulk import BulkRoom
 from jobs_service.rpc.admin.lanes import LaneRoom
 from jobs_service.rpc.admin.tenants import TenantRoom

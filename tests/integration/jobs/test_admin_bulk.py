@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID, uuid4
@@ -14,8 +15,10 @@ from grpc import StatusCode
 from hourglass.jobs.v1 import admin_service_pb2 as pb
 from hourglass.jobs.v1 import job_pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as jobs_pb
-from jobs_store.endings import Verdict
+from jobs_store.endings import Finish, Verdict
 from jobs_store.identifiers import JobId, TenantId
+from jobs_store.runs import FIRST_FREE_EVENT, Claimed
+from jobs_store.states import Cause, JobState
 from servicekit.wire_time import timestamp_of
 from tests.integration.jobs.bulk import (
     DEMO,
@@ -32,12 +35,15 @@ from tests.integration.jobs.bulk import (
 from tests.jobs import TENANT, Jobs, failure, of
 from tests.store import (
     LANE,
+    NOT_SENT,
     RESERVED,
     Store,
     acceptance_of,
     cancelled_end_of,
     decision_about,
+    ending_of,
     failure_of,
+    fence_of,
     open_store,
     price,
     time_enough,
@@ -67,6 +73,12 @@ async def leave_funds(jobs: Jobs, amount: Decimal) -> None:
         TENANT,
         amount,
     )
+
+
+async def fail_again(store: Store) -> None:
+    runs = await store.claim(10)
+    await store.start(*runs)
+    await store.runs.finish([failure_of(run) for run in runs], budget=time_enough())
 
 
 def ids_of(told: list[pb.BulkJobOutcome]) -> list[JobId]:
@@ -147,10 +159,7 @@ async def test_the_same_bulk_call_again_changes_nothing_more(jobs: Jobs, store: 
     await failed(store, 3)
     first = await outcomes(jobs, asked(RETRY))
     assert ["", "", ""] == refusals(first)
-    await store.runs.finish([failure_of(run) for run in await running(store, 0)], budget=time_enough())
-    runs = await store.claim(10)
-    await store.runs.start([], budget=time_enough())
-    await store.runs.finish([failure_of(run) for run in runs], budget=time_enough())
+    await fail_again(store)
     await failed(store, 2)
     before = await database_dump(jobs)
     assert [] == await outcomes(jobs, asked(RETRY))
@@ -162,7 +171,7 @@ async def test_a_bulk_call_about_named_jobs_repeats_no_decision(jobs: Jobs, stor
     made = await failed(store, 2)
     request = asked(RETRY, filter=pb.JobFilter(tenant_id=TENANT, job_ids=map(str, made)))
     await outcomes(jobs, request)
-    await store.runs.finish([failure_of(run) for run in await store.claim(10)], budget=time_enough())
+    await fail_again(store)
     before = await database_dump(jobs)
     again = await outcomes(jobs, request)
     assert [(FAILED, "", True)] * 2 == [
@@ -278,7 +287,8 @@ async def test_named_jobs_are_all_answered_whatever_became_of_them(jobs: Jobs, s
         } == {outcome.job_id: (outcome.state, outcome.refused_reason) for outcome in told}
         assert [outcome.job_id for outcome in told] == sorted(set(named))
     left_out = pb.JobFilter(tenant_id=TENANT, job_ids=[str(waiting)], lane="other")
-    assert ["JOB_NOT_FOUND"] == refusals(await outcomes(jobs, asked(CANCEL, filter=left_out)))
+    told = await outcomes(jobs, asked(CANCEL, request_id="b2", filter=left_out))
+    assert ["JOB_NOT_FOUND"] == refusals(told)
 
 
 async def test_a_named_job_that_has_ended_cannot_be_cancelled(jobs: Jobs, store: Store) -> None:
@@ -364,17 +374,31 @@ async def test_bulk_and_single_decisions_at_once_settle_money_once(jobs: Jobs, s
     assert {} == await broken_invariants(jobs)
 
 
+async def work_on(store: Store, run: Claimed) -> None:
+    """What a worker does, which learns of a cancel at each of its steps."""
+    (started,) = await store.start(run)
+    if started.verdict is Verdict.OK:
+        (ended,) = await store.runs.finish([acceptance_of(run)], budget=time_enough())
+        if ended.verdict is Verdict.OK:
+            return
+    end = cancelled_end_of(run) if started.verdict is Verdict.OK else not_sent(run)
+    await store.runs.finish([end], budget=time_enough())
+
+
+def not_sent(run: Claimed) -> Finish:
+    """The end of a run whose job was cancelled before its start step."""
+    ending = ending_of(run, JobState.CANCELLED, Cause.USER_CANCEL, NOT_SENT)
+    return replace(ending, fence=fence_of(run, first_event=FIRST_FREE_EVENT))
+
+
 async def test_a_bulk_cancel_while_workers_run_settles_every_job_once(jobs: Jobs, store: Store) -> None:
     for _ in range(60):
         await store.create(DEMO)
 
     async def work() -> None:
         while runs := await store.claim(3):
-            await store.runs.start([], budget=time_enough())
             for run in runs:
-                (ended,) = await store.runs.finish([acceptance_of(run)], budget=time_enough())
-                if ended.verdict is Verdict.CANCEL_REQUESTED:
-                    await store.runs.finish([cancelled_end_of(run)], budget=time_enough())
+                await work_on(store, run)
 
     *_, told = await asyncio.gather(work(), work(), outcomes(jobs, asked(CANCEL)))
     assert set(refusals(told)) <= {"", "JOB_TERMINAL"}
@@ -386,8 +410,7 @@ async def test_a_bulk_cancel_while_workers_run_settles_every_job_once(jobs: Jobs
 
 async def test_a_bulk_cancel_tells_those_who_run_and_watch(jobs: Jobs, store: Store) -> None:
     waiting = await store.create(DEMO)
-    watched = asyncio.create_task(
-        jobs.jobs.WaitJob(jobs_pb.WaitJobRequest(job_id=str(waiting)), metadata=of(TENANT), timeout=30)
-    )
+    request = jobs_pb.WaitJobRequest(job_id=str(waiting))
+    waited = jobs.jobs.WaitJob(request, metadata=of(TENANT), timeout=30)
     await outcomes(jobs, asked(CANCEL))
-    assert CANCELLED == (await watched).job.state
+    assert CANCELLED == (await waited).job.state

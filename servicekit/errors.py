@@ -43,16 +43,6 @@ class InvalidRequest(Exception):
         super().__init__("; ".join(f"{v.field}: {v.description}" for v in violations))
 
 
-class NotImplementedYet(Exception):
-    """The method is part of the contract; this version does not fill it."""
-
-    reason = "NOT_IMPLEMENTED"
-
-    def __init__(self, method: str) -> None:
-        self.metadata = {"method": method}
-        super().__init__(f"{method} is not implemented in this version")
-
-
 class MethodNotFound(Exception):
     """This server has no such method."""
 

@@ -50,12 +50,6 @@ REASONS: Final = _table(
         action="Ask an operator for the scope named in ErrorInfo.metadata.",
     ),
     Reason(
-        name="NOT_IMPLEMENTED",
-        code=StatusCode.UNIMPLEMENTED,
-        meaning="The method is part of the contract, but this version does not fill it yet.",
-        action="Do not retry against this version.",
-    ),
-    Reason(
         name="METHOD_NOT_FOUND",
         code=StatusCode.UNIMPLEMENTED,
         meaning="This server has no such method.",

@@ -83,8 +83,3 @@ async def test_everything_that_is_wrong_is_told_at_once(jobs: Jobs) -> None:
     }
     refused = await failure(jobs.admin.FundTenant(funding("0", tenant_id="")))
     assert set(refused.violations) == {"tenant_id", "amount"}
-
-
-async def test_what_this_version_does_not_fill_says_so(jobs: Jobs) -> None:
-    refused = await failure(jobs.admin.Verify(pb.VerifyRequest()).read())
-    assert refused.kind == (StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED")

@@ -14,7 +14,7 @@ from servicekit.errors import (
     MAX_DETAILS_BYTES,
     FieldViolation,
     InvalidRequest,
-    NotImplementedYet,
+    MethodNotFound,
     known_error,
     shorten,
     status_of,
@@ -114,12 +114,12 @@ def test_a_failed_precondition_names_its_type() -> None:
     assert (failure.violations[0].type, failure.violations[0].subject) == ("CONTENT_GONE", "job:1")
 
 
-def test_a_method_that_is_not_filled_says_so_with_its_name() -> None:
-    info = detail(status_of(NotImplementedYet("hourglass.jobs.v1.JobService/RetryJob")), ErrorInfo)
+def test_a_method_that_is_not_served_is_named() -> None:
+    info = detail(status_of(MethodNotFound("hourglass.jobs.v1.JobService/Sing")), ErrorInfo)
 
     assert info is not None
-    assert (info.reason, info.domain) == ("NOT_IMPLEMENTED", "hourglass")
-    assert info.metadata["method"] == "hourglass.jobs.v1.JobService/RetryJob"
+    assert (info.reason, info.domain) == ("METHOD_NOT_FOUND", "hourglass")
+    assert info.metadata["method"] == "hourglass.jobs.v1.JobService/Sing"
 
 
 @pytest.mark.parametrize("error", [ValueError("dsn postgres://u:secret@db/x"), KeyError("secret")])

@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from jobsctl.commands.root import root
-from jobsctl.exits import ExitCode, Failure
+from jobsctl.exits import ExitCode, Failure, ReaderGone
 
 
 def main() -> NoReturn:
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
+    except ReaderGone:
         return _reader_gone()
     except Exception as error:  # noqa: BLE001 - a fault of ours is told like every other failure
         return _told(f"INTERNAL: {type(error).__name__}: {error}", ExitCode.REFUSED)
@@ -41,7 +41,7 @@ def _told(text: str, code: ExitCode) -> int:
 
 
 def _reader_gone() -> int:
-    """Whoever read stdout has seen enough, as `head` has; nothing may be flushed to it at the end."""
+    """Nothing may be flushed to stdout at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ExitCode.BROKEN_PIPE
 

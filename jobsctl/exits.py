@@ -35,3 +35,7 @@ class Failure(Exception):
 
     def __str__(self) -> str:
         return "\n".join([f"{self.reason}: {self.args[0]}", *(f"  {line}" for line in self.details)])
+
+
+class ReaderGone(Exception):
+    """Whoever read stdout has seen enough, as `head` has."""

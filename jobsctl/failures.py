@@ -24,7 +24,7 @@ def failure_of(error: BudgetError, settings: Settings) -> Failure:
         if told.code == "UNAVAILABLE":
             return _later("UNAVAILABLE", f"{settings.server} cannot be reached: {told.message}")
     if isinstance(error, _OUT_OF_TIME):
-        return _later("DEADLINE_EXCEEDED", f"{settings.server} did not answer in time{_given(settings)}")
+        return _later("DEADLINE_EXCEEDED", f"{settings.server} was not done {_within(settings)}")
     return Failure(error.reason, str(error))
 
 
@@ -32,18 +32,26 @@ def _refused(told: RpcFailure) -> Failure:
     after = [] if told.retry_after is None else [f"retry after {told.retry_after:g} s"]
     return Failure(
         told.reason or told.code,
-        printable(told.message or told.code),
+        printable(_message(told)),
         details=[*map(printable, told.violations), *after],
         code=ExitCode.UNAVAILABLE if told.code in _LATER else ExitCode.REFUSED,
     )
+
+
+def _message(told: RpcFailure) -> str:
+    """The server's, unless that only lists the fields, which follow anyway."""
+    if told.violations and all(violation in told.message for violation in told.violations):
+        count = len(told.violations)
+        return "a field is wrong" if count == 1 else f"{count} fields are wrong"
+    return told.message or told.code
 
 
 def _later(reason: str, message: str) -> Failure:
     return Failure(reason, printable(message), code=ExitCode.UNAVAILABLE)
 
 
-def _given(settings: Settings) -> str:
-    return "" if settings.timeout is None else f" ({settings.timeout:g} s)"
+def _within(settings: Settings) -> str:
+    return "in time" if settings.timeout is None else f"within {settings.timeout:g} s"
 
 
 def _rpc_error(error: BaseException | None) -> grpc.aio.AioRpcError | None:

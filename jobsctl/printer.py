@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
+from jobsctl.exits import ReaderGone
 from jobsctl.settings import Output
 from presentation.ledger_table import ledger_lines
 from presentation.values import printable
@@ -63,9 +64,9 @@ class Printer:
 
     def show(self, what: RenderableType) -> None:
         """A part of a picture, indented."""
-        self.out.print(Padding(what, (0, 0, 0, INDENT), expand=False))
+        self._print(Padding(what, (0, 0, 0, INDENT), expand=False))
 
-    def facts(self, facts: Mapping[str, str], *, indent: int = 0) -> None:
+    def facts(self, facts: Mapping[str, str]) -> None:
         """What is known, one line each; what is empty is left out."""
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="cyan", no_wrap=True)
@@ -73,7 +74,7 @@ class Printer:
         for label, value in facts.items():
             if value:
                 grid.add_row(label, Text(printable(value)))
-        self.out.print(Padding(grid, (0, 0, 0, indent), expand=False))
+        self._print(grid)
 
     def table(
         self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()
@@ -85,7 +86,7 @@ class Printer:
             table.add_column(column.upper(), justify=side, overflow="fold")  # type: ignore[arg-type] # a literal
         for row in rows:
             table.add_row(*(Text(printable(cell)) for cell in row))
-        self.out.print(table)
+        self._print(table)
 
     def remark(self, text: str) -> None:
         """Something about the command itself, on stderr."""
@@ -99,6 +100,12 @@ class Printer:
             for part in ledger_lines(ledger, width=width, unicode=unicode):
                 self.errors.print(part)
 
+    def _print(self, what: RenderableType) -> None:
+        """Without the blanks that fill the last column."""
+        with self.out.capture() as captured:
+            self.out.print(what)
+        self._raw("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
     def _raw(self, text: str) -> None:
         self.out.file.write(f"{text}\n")
         self.out.file.flush()
@@ -109,10 +116,15 @@ def as_json(message: Message) -> dict[str, Any]:
     return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        raise ReaderGone
+
+
 def _console(*, stderr: bool = False) -> Console:
     """As wide as the terminal; a file takes whole lines."""
-    console = Console(highlight=False, stderr=stderr, markup=False, emoji=False)
+    console = _Console(highlight=False, stderr=stderr, markup=False, emoji=False)
     if console.is_terminal:
         return console
     stream = sys.stderr if stderr else sys.stdout
-    return Console(highlight=False, file=stream, width=WIDTH_OF_FILES, markup=False, emoji=False)
+    return _Console(highlight=False, file=stream, width=WIDTH_OF_FILES, markup=False, emoji=False)

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import grpc.aio
 from google.protobuf.message import DecodeError
@@ -15,12 +15,17 @@ from budget.core import Budget
 from budget.errors import BudgetError
 from budget.grpc_client import CHANNEL_OPTIONS, Responses
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
-from hourglass.jobs.v1.admin_service_pb2_grpc import AdminServiceAsyncStub, AdminServiceStub
-from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceAsyncStub, JobServiceStub
+from hourglass.jobs.v1.admin_service_pb2_grpc import AdminServiceStub
+from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
+from jobsctl.exits import ReaderGone
 from jobsctl.failures import failure_of
 from jobsctl.limits import policy_of
 from jobsctl.printer import Printer
 from jobsctl.settings import Settings
+
+if TYPE_CHECKING:
+    from hourglass.jobs.v1.admin_service_pb2_grpc import AdminServiceAsyncStub
+    from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceAsyncStub
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -121,9 +126,12 @@ def _parsed(value: bytes) -> BudgetLedger | None:
 def run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Result:
     """Do the work over a connection of its own; draw the ledgers, if they were asked for, however it ends.
 
-    Raises Failure; KeyboardInterrupt after everything was closed.
+    Raises Failure; ReaderGone; KeyboardInterrupt after everything was closed.
     """
-    return asyncio.run(_run(settings, work))
+    try:
+        return asyncio.run(_run(settings, work))
+    except BrokenPipeError as error:
+        raise ReaderGone from error
 
 
 async def _run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Result:

@@ -1,6 +1,5 @@
 """Single values of the contract as people read them: money, times, durations, names of enums."""
 
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,16 +54,18 @@ def seconds_between(start: Timestamp, end: Timestamp) -> float:
 
 
 def span(seconds: float) -> str:
-    """A duration for people: its two largest units, `1 h 5 min`; milliseconds below ten seconds."""
-    if abs(seconds) < 10:
+    """A duration for people: 12.4 ms, 8.62 s, 1 h 5 min."""
+    if abs(seconds) < 1:
         return milliseconds(seconds)
+    if abs(seconds) < 60:
+        return f"{seconds:.3g} s"
     parts: list[str] = []
     left = round(abs(seconds))
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
         count, left = divmod(left, size)
-        if count or (parts and unit == "s"):
-            parts.append(f"{count} {unit}")
-    return ("-" if seconds < 0 else "") + " ".join(_largest(parts))
+        parts += [f"{count} {unit}"] if count or parts else []
+    shown = [part for part in parts[:2] if not part.startswith("0 ")]
+    return ("-" if seconds < 0 else "") + " ".join(shown)
 
 
 def short_name(enum: "_EnumTypeWrapper[Any]", number: int) -> str:
@@ -73,10 +74,6 @@ def short_name(enum: "_EnumTypeWrapper[Any]", number: int) -> str:
     if known is None:
         return str(number)
     return known.name.removeprefix(enum.DESCRIPTOR.values[0].name.removesuffix(ZERO))
-
-
-def _largest(parts: Sequence[str]) -> Sequence[str]:
-    return [part for part in parts if not part.startswith("0 ")][:2]
 
 
 def printable(text: str) -> str:

@@ -44,8 +44,11 @@ class Row:
 
 def headline(ledger: BudgetLedger) -> str:
     """What the request had, and what it used of it."""
-    took, reserve = seconds_of(ledger.took_duration), seconds_of(ledger.reserve_duration)
     method = ledger.method.rpartition("/")[2]
+    if not ledger.HasField("took_duration"):
+        spendable = milliseconds(_spendable(ledger))
+        return f"{method} took at least {milliseconds(_end(ledger))} of {spendable} that it could spend"
+    took, reserve = seconds_of(ledger.took_duration), seconds_of(ledger.reserve_duration)
     if not ledger.HasField("initial_duration"):
         return f"{method} took {milliseconds(took)} of a budget without an end"
     initial = seconds_of(ledger.initial_duration)
@@ -104,10 +107,16 @@ def _start(ledger: BudgetLedger, spend: BudgetSpend) -> float:
     """Seconds from the start of the request to that of the spend; else what could be spent then tells."""
     if spend.HasField("start_duration"):
         return seconds_of(spend.start_duration)
-    if not (ledger.HasField("initial_duration") and spend.HasField("remaining_duration")):
+    if not spend.HasField("remaining_duration"):
         return 0.0
-    spendable = seconds_of(ledger.initial_duration) - seconds_of(ledger.reserve_duration)
-    return max(0.0, spendable - seconds_of(spend.remaining_duration))
+    return max(0.0, _spendable(ledger) - seconds_of(spend.remaining_duration))
+
+
+def _spendable(ledger: BudgetLedger) -> float:
+    """What could be spent at the start; where that is not kept, what could be before the first spend."""
+    if ledger.HasField("initial_duration"):
+        return seconds_of(ledger.initial_duration) - seconds_of(ledger.reserve_duration)
+    return max((seconds_of(spend.remaining_duration) for spend in ledger.spends), default=0.0)
 
 
 def _end(ledger: BudgetLedger) -> float:

@@ -1,12 +1,15 @@
 """The invariants on the live database: how many rows each was checked on, and what offends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from hourglass.jobs.v1.admin_service_pb2 import VerifyRequest, VerifyResponse, Violation
-from jobsctl.exits import Failure
+from jobsctl.exits import ExitCode, Failure
 from jobsctl.printer import Printer
 from jobsctl.session import Session
+
+COLUMNS: Final = ("invariant", "rows checked", "violations", "not checked")
 
 
 @dataclass(slots=True)
@@ -15,10 +18,11 @@ class Checked:
 
     rows: int = 0
     violations: list[Violation] = field(default_factory=list)
+    unchecked: list[Violation] = field(default_factory=list)
 
 
 async def verify(session: Session, invariants: Sequence[str], *, tenant: str) -> None:
-    """Check them, and show what is found. Raises Failure when one is broken."""
+    """Check them, and show what is found. Raises Failure when one is broken, or is not known to hold."""
     request = VerifyRequest(invariants=invariants, tenant_id=tenant)
     found: dict[str, Checked] = {}
     async with session.stream("Verify", session.admin.Verify, request) as pages:
@@ -27,34 +31,43 @@ async def verify(session: Session, invariants: Sequence[str], *, tenant: str) ->
             if session.printer.json:
                 session.printer.json_line(page)
             else:
-                _show_violations(session.printer, page)
+                _show_findings(session.printer, page)
     if not session.printer.json:
         _show_summary(session.printer, found)
-    _require_none(found)
+    _require_all(found)
 
 
 def _take(found: dict[str, Checked], page: VerifyResponse) -> None:
     checked = found.setdefault(page.invariant, Checked())
     checked.rows += page.checked_count
     checked.violations.extend(page.violations)
+    checked.unchecked.extend(page.unchecked)
 
 
-def _show_violations(printer: Printer, page: VerifyResponse) -> None:
+def _show_findings(printer: Printer, page: VerifyResponse) -> None:
     for one in page.violations:
-        tenant = f"{one.tenant_id} " if one.tenant_id else ""
-        printer.line(f"{page.invariant}: {tenant}{one.subject}: {one.description}", style="red")
+        printer.line(f"{page.invariant}: {_named(one)}", style="red")
+    for one in page.unchecked:
+        printer.line(f"{page.invariant}: not checked: {_named(one)}", style="yellow")
 
 
-def _show_summary(printer: Printer, found: dict[str, Checked]) -> None:
-    printer.table(
-        ("invariant", "rows checked", "violations"),
-        [(name, f"{checked.rows:,}", str(len(checked.violations))) for name, checked in found.items()],
-        right=("rows checked", "violations"),
-    )
+def _named(one: Violation) -> str:
+    tenant = f"{one.tenant_id} " if one.tenant_id else ""
+    return f"{tenant}{one.subject}: {one.description}"
 
 
-def _require_none(found: dict[str, Checked]) -> None:
-    broken = [name for name, checked in found.items() if checked.violations]
-    if broken:
-        count = sum(len(checked.violations) for checked in found.values())
-        raise Failure("INVARIANT_BROKEN", f"{count} violations of {', '.join(broken)}")
+def _show_summary(printer: Printer, found: Mapping[str, Checked]) -> None:
+    rows = [
+        (name, f"{checked.rows:,}", str(len(checked.violations)), str(len(checked.unchecked) or ""))
+        for name, checked in found.items()
+    ]
+    printer.table(COLUMNS, rows, right=COLUMNS[1:])
+
+
+def _require_all(found: Mapping[str, Checked]) -> None:
+    violations = {name: len(checked.violations) for name, checked in found.items() if checked.violations}
+    if violations:
+        raise Failure("INVARIANT_BROKEN", f"{sum(violations.values())} violations of {', '.join(violations)}")
+    unchecked = [name for name, checked in found.items() if checked.unchecked]
+    if unchecked:
+        raise Failure("NOT_ALL_CHECKED", f"parts of {', '.join(unchecked)}", code=ExitCode.UNAVAILABLE)

@@ -86,6 +86,8 @@ def _carry_out(ctx: click.Context, /, action: str, given: dict[str, Any]) -> Non
         raise click.UsageError(
             "Which jobs? Give JOB, --of-tenant, --lane, --cause, --created-from or --created-before."
         )
+    if selection.job_ids and not selection.tenant:
+        raise click.UsageError("JOB takes --of-tenant, too: ids are looked up within a tenant.")
     order = work.Order(action=work.Action(action), selection=selection, request_id=request_id, reason=reason)
     settings = settings_of(ctx)
     if dry_run or not yes:

@@ -6,7 +6,7 @@ from typing import Final
 from hourglass.jobs.v1 import event_pb2, job_pb2
 from hourglass.jobs.v1.event_pb2 import JobEvent
 from hourglass.jobs.v1.job_pb2 import ProviderCost, TokenUsage
-from presentation.values import dollars, moment, printable, short_name
+from presentation.values import ZERO, dollars, moment, printable, short_name
 from servicekit.wire_money import amount_of
 from servicekit.wire_time import datetime_of
 
@@ -43,23 +43,25 @@ def outcome_name(outcome: int) -> str:
     return short_name(job_pb2.AttemptOutcome, outcome)
 
 
-def class_name(error_class: int) -> str:
-    """An error class without its prefix; empty for none."""
+def cause_text(cause: str, error_class: int) -> str:
+    """Why an attempt ended, and how an error is treated."""
     name = short_name(job_pb2.ErrorClass, error_class)
-    return "" if name == "UNSPECIFIED" else name
+    return cause if name == ZERO else f"{cause} ({name.lower()})"
 
 
 def basis_name(basis: int) -> str:
     """How a cost is known; empty when nothing was sent."""
     name = short_name(job_pb2.CostBasis, basis)
-    return "" if name == "UNSPECIFIED" else name
+    return "" if name == ZERO else name
 
 
 def cost_text(cost: ProviderCost) -> str:
     """A provider's cost with its basis, and the worst case of what is not known."""
-    known = f"{dollars(cost.amount)} {basis_name(cost.basis).lower()}".rstrip()
-    worst = amount_of(cost.unknown_worst_case_amount)
-    return f"{known}, unknown up to {dollars(cost.unknown_worst_case_amount)}" if worst else known
+    known, worst = amount_of(cost.amount), amount_of(cost.unknown_worst_case_amount)
+    if not worst:
+        return f"{dollars(cost.amount)} {basis_name(cost.basis).lower()}".rstrip()
+    unknown = f"at most {dollars(cost.unknown_worst_case_amount)}"
+    return f"{dollars(cost.amount)} and {unknown} that is unknown" if known else f"unknown, {unknown}"
 
 
 def usage_text(usage: TokenUsage) -> str:
@@ -107,9 +109,7 @@ def _attempt_sent(event: JobEvent) -> tuple[str, str]:
 
 def _attempt_ended(event: JobEvent) -> tuple[str, str]:
     ended = event.attempt_ended
-    treated = class_name(ended.error_class)
-    how = f"{outcome_name(ended.outcome)} {ended.cause}".rstrip()
-    return "attempt ended", f"{how} ({treated.lower()} error)" if treated else how
+    return "attempt ended", f"{outcome_name(ended.outcome)} {cause_text(ended.cause, ended.error_class)}"
 
 
 def _token_delta(event: JobEvent) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from hourglass.jobs.v1 import job_pb2
 from hourglass.jobs.v1.job_pb2 import Attempt, Job, JobCharge
-from jobsctl.jobs.lines import class_name, cost_text, outcome_name, state_name, usage_text
+from jobsctl.jobs.lines import cause_text, cost_text, outcome_name, state_name, usage_text
 from jobsctl.printer import Printer
 from presentation.values import between, dollars, lasted, moment, short_name
 from servicekit.wire_money import amount_of
@@ -16,7 +16,6 @@ ATTEMPT_COLUMNS: Final = (
     "worker",
     "outcome",
     "cause",
-    "class",
     "claimed",
     "sent after",
     "first token",
@@ -137,8 +136,7 @@ def _attempt_row(attempt: Attempt) -> Sequence[str]:
         f"{attempt.number}" if attempt.counted or not attempt.HasField("end_time") else f"{attempt.number}*",
         attempt.worker_id,
         outcome_name(attempt.outcome),
-        attempt.cause,
-        class_name(attempt.error_class).lower(),
+        cause_text(attempt.cause, attempt.error_class),
         moment(attempt.claim_time),
         between(attempt.claim_time, attempt.send_time),
         between(attempt.send_time, attempt.first_token_time),

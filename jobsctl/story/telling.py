@@ -92,9 +92,13 @@ def _money(job: Job) -> Mapping[str, str]:
         "given back": dollars_of(given_back) if given_back else "",
         "reserved": f"{dollars_of(open_amount)} still set aside" if open_amount else "",
         "overrun": f"{dollars_of(overrun)}, the operator's loss" if overrun else "",
-        "provider cost": f"{cost_text(job.provider_cost)}, over {len(job.attempts)} attempts",
+        "provider cost": f"{cost_text(job.provider_cost)}, over {_attempts(len(job.attempts))}",
         "margin": _margin(job),
     }
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"
 
 
 def _share(job: Job) -> str:
@@ -145,8 +149,8 @@ def _ended(job: Job) -> str:
 
 
 def _since(previous: JobEvent | None, event: JobEvent) -> str:
-    """How long after the event before it; events of other clocks may seem to come before."""
+    """How long after the event before it; nothing for what another clock puts at or before that."""
     if previous is None:
         return ""
     seconds = (datetime_of(event.event_time) - datetime_of(previous.event_time)).total_seconds()
-    return f"+{span(max(0.0, seconds))}"
+    return f"+{span(seconds)}" if seconds > 0 else ""

@@ -1,6 +1,8 @@
 """Calls that go on until their outcome is known: every error of ours is either an answer or tried again."""
 
 import asyncio
+import random
+from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
@@ -11,7 +13,8 @@ from tests.torture.stage import Stage
 from tests.torture.tally import Tally
 
 CALL_LIMIT: Final = 2.0
-PAUSE: Final = 0.15
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 2.5
 OPERATORS: Final = "operators"
 FAULTS: Final = frozenset({"INTERNAL", "UNKNOWN", "UNIMPLEMENTED", "DATA_LOSS"})
 """Codes that no caller may ever see."""
@@ -38,28 +41,34 @@ class Calls:
         self, method: str, tenant: str, request: Any, *, server: int = 0, limit: float = CALL_LIMIT
     ) -> Any:
         """Call JobService at one server, then at the other, until one answers. Raises Refused."""
-        while True:
-            try:
-                return await self.try_jobs(method, tenant, request, server=server, limit=limit)
-            except Away:
-                pass
-            except grpc.aio.AioRpcError as error:
-                self.check(method, error)
-            server += 1
-            await asyncio.sleep(PAUSE)
+
+        def try_at(at: int) -> Any:
+            return self.try_jobs(method, tenant, request, server=at, limit=limit)
+
+        return await self._until_known(method, try_at, server)
 
     async def admin(self, method: str, request: Any, *, server: int = 0) -> Any:
         """The same with AdminService."""
+
+        def try_at(at: int) -> Any:
+            call = getattr(self.stage.admin(at), method)
+            return call(request, timeout=CALL_LIMIT, metadata=identity(OPERATORS))
+
+        return await self._until_known(method, try_at, server)
+
+    async def _until_known(self, method: str, try_at: Callable[[int], Any], server: int) -> Any:
+        longest = FIRST_PAUSE
         while True:
             try:
-                stub = self.stage.admin(server)
-                return await getattr(stub, method)(request, timeout=CALL_LIMIT, metadata=identity(OPERATORS))
+                return await try_at(server)
             except Away:
                 pass
             except grpc.aio.AioRpcError as error:
                 self.check(method, error)
             server += 1
-            await asyncio.sleep(PAUSE)
+            # As a good caller pauses: longer and longer, and spread.
+            await asyncio.sleep(random.uniform(longest / 2, longest))
+            longest = min(2 * longest, LONGEST_PAUSE)
 
     def try_jobs(
         self, method: str, tenant: str, request: Any, *, server: int, limit: float = CALL_LIMIT

@@ -9,6 +9,7 @@ from tests.torture.funds import Funds
 from tests.torture.kinds import Kind
 from tests.torture.member import Member
 from tests.torture.plan import Disturbance, Plan
+from tests.torture.planned_jobs import Submission
 from tests.torture.settings import LEASE
 from tests.torture.stage import Stage, Ways
 from tests.torture.tally import Tally
@@ -19,18 +20,22 @@ COMMIT_WAIT: Final = 1.5
 ROUNDS: Final = 6
 SEARCH_INTERVAL: Final = 0.2
 
+Submit = Callable[[Submission], Coroutine[Any, Any, None]]
 Striker = Callable[[Disturbance], Coroutine[Any, Any, bool]]
 
 
 class Faults:
     """Everything that is done to the system from below; callers do their part themselves."""
 
-    def __init__(self, plan: Plan, stage: Stage, funds: Funds, tally: Tally) -> None:
+    def __init__(self, plan: Plan, stage: Stage, funds: Funds, submit: Submit, tally: Tally) -> None:
         self._plan = plan
         self._stage = stage
         self._funds = funds
         self._tally = tally
-        self._pending: set[asyncio.Task[None]] = set()
+        self._submit = submit
+        self._probes = iter(plan.probes)
+        self._probing: set[asyncio.Task[None]] = set()
+        self._group: asyncio.TaskGroup
         self._strikers: Mapping[Kind, Striker] = {
             Kind.KILL_WORKER: self._kill,
             Kind.KILL_JOBS: self._kill,
@@ -51,9 +56,9 @@ class Faults:
     async def run(self) -> None:
         """All tracks, to their ends."""
         tracks = sorted({each.track for each in self._plan.disturbances})
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as self._group:
             for track in tracks:
-                group.create_task(self._run_track(track), name=f"track {track}")
+                self._group.create_task(self._run_track(track), name=f"track {track}")
 
     async def _run_track(self, track: str) -> None:
         for disturbance in self._plan.track(track):
@@ -136,4 +141,8 @@ class Faults:
             await asyncio.sleep(SEARCH_INTERVAL)
 
     async def _empty_funds(self, disturbance: Disturbance) -> bool:
-        return await self._funds.run_empty(at_least=disturbance.duration)
+        probe = next(self._probes)
+        return await self._funds.run_empty(
+            at_least=disturbance.duration,
+            probe=lambda: self._probing.add(self._group.create_task(self._submit(probe), name=probe.key)),
+        )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -13,7 +13,7 @@ from tests.torture.planned_jobs import NARROW, TENANTS, THRIFT
 
 PLENTY: Final = Decimal(50)
 NARROW_LIMIT: Final = 3
-LONGEST_EMPTY: Final = 8.0
+LONGEST_EMPTY: Final = 30.0
 LOOK_INTERVAL: Final = 0.2
 
 
@@ -37,9 +37,13 @@ class Funds:
             await self._calls.admin("CreateTenant", request)
             await self.move(tenant, PLENTY)
 
-    async def run_empty(self, *, at_least: float) -> bool:
-        """Take what is there from the thrifty tenant, until somebody was refused; then fill it up again."""
-        before, taken = self.refusals, Decimal(0)
+    async def run_empty(self, *, at_least: float, probe: Callable[[], None]) -> bool:
+        """Take what is there from the thrifty tenant, until somebody was refused; then fill it up again.
+
+        probe: has a job created, which is refused if nobody else is before.
+        """
+        before, taken = self.refusals, await self._take_all(THRIFT)
+        probe()
         loop = asyncio.get_running_loop()
         start = loop.time()
         while loop.time() - start < at_least or (

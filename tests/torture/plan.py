@@ -12,7 +12,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from tests.torture.kinds import Kind, often
-from tests.torture.planned_jobs import Submission, submissions
+from tests.torture.planned_jobs import Submission, probes, submissions
 
 PRICING: Final = "pricing"
 WORKERS: Final = ("worker-1", "worker-2", "worker-3")
@@ -52,12 +52,13 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A whole run."""
+    """A whole run. probes: jobs that are created while their tenant's funds are empty, one each time."""
 
     seed: int
     seconds: float
     disturbances: Sequence[Disturbance]
     submissions: Sequence[Submission]
+    probes: Sequence[Submission]
 
     def track(self, name: str) -> Sequence[Disturbance]:
         """The disturbances of one track, in order."""
@@ -67,6 +68,7 @@ class Plan:
         """For a reader, in order of time."""
         entries = [(d.at, "fault", asdict(d)) for d in self.disturbances]
         entries += [(s.at, "job", asdict(s)) for s in self.submissions]
+        entries += [(self.seconds, "probe", asdict(s)) for s in self.probes]
         entries.sort(key=lambda entry: entry[0])
         return [f"{at:8.3f} {what} {json.dumps(details)}" for at, what, details in entries]
 
@@ -80,16 +82,16 @@ _WAKE_UPS: Final = {Kind.WAKE_UPS_CUT: 13, Kind.WAKE_UPS_SILENT: 13}
 _DURATIONS: Final = {
     Kind.KILL_WORKER: (0.0, 1.5),
     Kind.KILL_JOBS: (0.0, 1.0),
-    Kind.KILL_PRICING: (0.0, 2.0),
-    Kind.STALL_JOBS: (0.5, 4.0),
+    Kind.KILL_PRICING: (0.0, 1.0),
+    Kind.STALL_JOBS: (0.5, 3.0),
     Kind.TERMINATE: (0.0, 0.5),
     # Added to the lease.
     Kind.STALL_WORKER: (0.7, 2.0),
     Kind.RESTART_POSTGRES: (0.0, 1.0),
-    Kind.COMMIT_LOST: (0.1, 2.0),
-    Kind.COMMIT_REPLY_LOST: (0.1, 2.0),
-    Kind.COMMIT_REPLY_LATE: (0.3, 2.5),
-    Kind.DATABASE_SILENT: (0.3, 3.0),
+    Kind.COMMIT_LOST: (0.1, 1.2),
+    Kind.COMMIT_REPLY_LOST: (0.1, 1.2),
+    Kind.COMMIT_REPLY_LATE: (0.2, 1.6),
+    Kind.DATABASE_SILENT: (0.3, 2.5),
     Kind.WAKE_UPS_CUT: (0.0, 0.0),
     Kind.WAKE_UPS_SILENT: (1.0, 4.0),
     Kind.EMPTY_FUNDS: (0.5, 2.0),
@@ -109,11 +111,14 @@ def plan_of(seed: int, seconds: float) -> Plan:
         *_one_track(random, Track.WAKE_UPS, _dealt(random, _WAKE_UPS, seconds), seconds),
         *_one_track(random, Track.FUNDS, [Kind.EMPTY_FUNDS] * often(13, seconds), seconds),
     ]
+    jobs = submissions(Random(f"{seed} jobs"), seconds=seconds, start=LEAD / 2, tail=TAIL)
+    emptied = sum(each.kind is Kind.EMPTY_FUNDS for each in disturbances)
     return Plan(
         seed=seed,
         seconds=seconds,
         disturbances=sorted(disturbances, key=lambda each: each.at),
-        submissions=submissions(Random(f"{seed} jobs"), seconds=seconds, start=LEAD / 2, tail=TAIL),
+        submissions=jobs,
+        probes=probes(random, number=emptied, first=len(jobs)),
     )
 
 

@@ -84,8 +84,10 @@ class _Recipe:
 
 
 _RECIPES: Final = (
-    _Recipe(number=330, model="simulated-fast:tokens={tokens}"),
-    _Recipe(number=300, model="simulated:tokens={tokens},tps=60"),
+    _Recipe(number=250, model="simulated-fast:tokens={tokens}"),
+    _Recipe(number=250, model="simulated:tokens={tokens},tps=60"),
+    # Long enough to be run by two at once when the first one is taken for dead.
+    _Recipe(number=130, model="simulated:tokens={tokens},tps=8"),
     _Recipe(number=60, model="simulated-slow:tokens={tokens},tps=15,first=0.3"),
     _Recipe(number=25, model="simulated:tokens={tokens},tps=30,kept=1"),
     _Recipe(number=18, model="simulated-429:times=1,retry_after=1,tokens={tokens}"),
@@ -116,6 +118,15 @@ PRESET_KINDS: Final = {
     "simulated-slow": Kind.SLOW,
 }
 """Which fault a preset of the simulated provider is."""
+
+
+def probes(random: Random, *, number: int, first: int) -> Sequence[Submission]:
+    """Jobs of the thrifty tenant for when its funds are empty, each with a number of its own."""
+    model = "simulated-fast:tokens=8"
+    return [
+        replace(_job(random, first + n, model, at=0.0), tenant=THRIFT, max_output_tokens=1000)
+        for n in range(number)
+    ]
 
 
 def submissions(random: Random, *, seconds: float, start: float, tail: float) -> Sequence[Submission]:

@@ -35,7 +35,7 @@ class Run:
         self._funds = Funds(self._calls)
         self._watchers = Watchers(self._calls, tally)
         self._submitters = Submitters(plan, self._calls, self._funds, self._watchers, tally)
-        self._faults = Faults(plan, stage, self._funds, tally)
+        self._faults = Faults(plan, stage, self._funds, self._submitters.see_through, tally)
         self._memory = Memory(stage)
 
     async def carry_out(self) -> None:

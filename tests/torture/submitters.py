@@ -21,6 +21,7 @@ from tests.torture.watchers import Watchers
 
 INSUFFICIENT_FUNDS: Final = "INSUFFICIENT_FUNDS"
 REFUSED_PAUSE: Final = 0.3
+WAIT_LIMIT: Final = 4.0
 GENEROUS: Final = Decimal(10)
 _OUTCOMES: Final = pb.CancelOutcome
 
@@ -43,7 +44,7 @@ class Submitters:
 
     def __init__(self, plan: Plan, calls: Calls, funds: Funds, watchers: Watchers, tally: Tally) -> None:
         self.acknowledged: dict[int, Acknowledged] = {}
-        self.open: set[int] = {each.number for each in plan.submissions}
+        self.open: set[int] = {each.number for each in (*plan.submissions, *plan.probes)}
         self._plan = plan
         self._calls = calls
         self._funds = funds
@@ -56,7 +57,7 @@ class Submitters:
         async with asyncio.TaskGroup() as group:
             for submission in self._plan.submissions:
                 await asyncio.sleep(max(0.0, submission.at - self._tally.elapsed))
-                group.create_task(self._see_through(submission), name=submission.key)
+                group.create_task(self.see_through(submission), name=submission.key)
 
     def unfinished(self) -> Sequence[str]:
         """For a reader: what is not seen through, and where it stands."""
@@ -64,7 +65,8 @@ class Submitters:
             f"{number}: {self.acknowledged.get(number, 'not acknowledged')}" for number in sorted(self.open)
         ]
 
-    async def _see_through(self, submission: Submission) -> None:
+    async def see_through(self, submission: Submission) -> None:
+        """One job, from its create to its end."""
         try:
             known = await self._create(submission)
         except Refused as refused:
@@ -195,7 +197,11 @@ class Submitters:
         request = pb.WaitJobRequest(job_id=known.job_id)
         try:
             answer = await self._calls.jobs(
-                "WaitJob", known.submission.tenant, request, server=known.submission.server
+                "WaitJob",
+                known.submission.tenant,
+                request,
+                server=known.submission.server,
+                limit=WAIT_LIMIT,
             )
         except Refused as refused:
             self._tally.breach(f"{known.job_id} was acknowledged and cannot be waited for: {refused}")

@@ -9,7 +9,7 @@ import grpc
 
 from hourglass.jobs.v1.event_pb2 import JobEvent
 from hourglass.jobs.v1.jobs_service_pb2 import WatchJobRequest
-from tests.torture.calls import PAUSE, Calls, Refused, identity
+from tests.torture.calls import FIRST_PAUSE, Calls, Refused, identity
 from tests.torture.kinds import Kind
 from tests.torture.member import Away
 from tests.torture.planned_jobs import PlannedWatch
@@ -97,7 +97,7 @@ class Watchers:
                 cuts.pop(0)
                 self._tally.strike(Kind.WATCH_CUT, f"{job_id} at {_place(reading.cursor)}")
             server += 1
-            await asyncio.sleep(0 if moved else PAUSE)
+            await asyncio.sleep(0 if moved else 2 * FIRST_PAUSE)
         self._tally.note("watchers that read to the end")
         self._tally.notes["live events that died with their worker"] += reading.dropped
         self.finished.append(Watched(tenant=tenant, job_id=job_id, events=tuple(reading.kept)))

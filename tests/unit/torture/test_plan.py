@@ -61,5 +61,6 @@ def test_every_process_gets_its_share(seed: int) -> None:
 
 
 def test_every_job_has_a_key_and_a_question_of_its_own() -> None:
-    jobs = plan_of(1, FULL_LENGTH).submissions
+    plan = plan_of(1, FULL_LENGTH)
+    jobs = [*plan.submissions, *plan.probes]
     assert len(jobs) == len({job.key for job in jobs}) == len({job.prompt for job in jobs})

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from opentelemetry import trace
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 
 from budget.policy import Policy
 from budget.spend import reason_of
@@ -21,7 +21,8 @@ _tracer: Final = trace.get_tracer("hourglass.budget")
 class ClientSpan:
     """A span under the current one, for the length of a block. It is not made current: nothing is below it.
 
-    A caller who leaves is no error of the dependency; whatever else is raised is, named by its reason.
+    A caller who leaves is no error of the dependency; whatever else is raised is, named by its reason. Below
+    a span that is not recorded there is none: every parent-based sampler would drop it.
     """
 
     __slots__ = ("_attempt", "_policy", "_span", "_system")
@@ -33,6 +34,10 @@ class ClientSpan:
         self._span: Span
 
     def __enter__(self) -> Self:
+        parent = trace.get_current_span()
+        if parent.get_span_context().is_valid and not parent.is_recording():
+            self._span = INVALID_SPAN
+            return self
         name = f"{self._policy.dependency}/{self._policy.method}"
         self._span = _tracer.start_span(name, kind=SpanKind.CLIENT)
         if self._span.is_recording():
@@ -42,6 +47,8 @@ class ClientSpan:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        if not self._span.is_recording():
+            return
         if isinstance(error, asyncio.CancelledError | GeneratorExit):
             self._span.set_attributes({"hourglass.cancelled": True})
         elif error is not None:

@@ -72,8 +72,12 @@ class _Spending:
         ending = self._begun.end_with(
             raised, cancelled=cancelled, expired=self._timer.expired, timed_out=self._timed_out
         )
-        if ending is not raised:
-            raise ending from raised
+        try:
+            if ending is not raised:
+                raise ending from raised
+        finally:
+            # The error's traceback holds this frame: together they would wait for a full collection.
+            del ending, raised
 
     def _end_of_body(self, *, cancelled: bool) -> None:
         if not cancelled:

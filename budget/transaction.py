@@ -97,9 +97,12 @@ class Statements:
             typed = typed_error(error, self._policy)
             if typed is None:
                 raise
-            if isinstance(typed, DependencyTimeout):
-                await self._use_up_head_start(typed)
-            raise typed from error
+            try:
+                if isinstance(typed, DependencyTimeout):
+                    await self._use_up_head_start(typed)
+                raise typed from error
+            finally:
+                del typed  # its traceback holds this frame
 
     async def _use_up_head_start(self, timeout: DependencyTimeout) -> None:
         # The server was told to stop a little before the limit; the limit is what was promised.

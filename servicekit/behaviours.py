@@ -4,6 +4,7 @@ Messages are decoded and encoded here, not by grpc: there a request that cannot 
 that cannot be written, becomes UNKNOWN with the exception's text.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -29,6 +30,9 @@ class Behaviour:
 
 Serve = Callable[[Context, Behaviour], Awaitable[bytes | None]]
 
+ENDED: Final = (asyncio.CancelledError, grpc.aio.AbortError)
+"""How grpc learns that a request has been answered, or cannot be."""
+
 _WRAPPERS: Final = {
     (False, False): grpc.unary_unary_rpc_method_handler,
     (False, True): grpc.unary_stream_rpc_method_handler,
@@ -42,7 +46,11 @@ def wrapped(handler: Handler, serve: Serve) -> Handler:
     codec = Codec(handler)
 
     async def run(raw: Any, inner: Context) -> bytes | None:
-        return await serve(inner, Behaviour(codec, partial(_respond, handler, codec, raw)))
+        try:
+            return await serve(inner, Behaviour(codec, partial(_respond, handler, codec, raw)))
+        except ENDED as ended:
+            del raw, inner
+            raise _bare(ended) from None
 
     return _WRAPPERS[handler.request_streaming, handler.response_streaming](run)
 
@@ -54,9 +62,19 @@ def failing(error: Exception, serve: Serve) -> Handler:
         raise error
 
     async def run(_raw: Any, inner: Context) -> bytes | None:
-        return await serve(inner, Behaviour(Codec(), respond))
+        try:
+            return await serve(inner, Behaviour(Codec(), respond))
+        except ENDED as ended:
+            del _raw, inner
+            raise _bare(ended) from None
 
     return grpc.stream_stream_rpc_method_handler(run)
+
+
+def _bare(error: BaseException) -> BaseException:
+    """Without its history, which was logged: grpc keeps the error with the call, and frames hold the call."""
+    error.__context__ = None
+    return error.with_traceback(None)
 
 
 async def _respond(handler: Handler, codec: Codec, raw: Any, context: ServedContext) -> bytes | None:

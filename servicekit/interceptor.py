@@ -45,7 +45,7 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
         self._metrics = RequestMetrics(meter)
         if terms.admission is not None:
             observe_admission(meter, terms.admission)
-        self._log = RequestLog()
+        self._log = RequestLog(terms.clock)
 
     async def intercept_service(
         self,
@@ -66,6 +66,10 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
             return failing(LookupError(f"{method} has no MethodPolicy"), serve)
         return wrapped(handler, serve)
 
+    def close(self) -> None:
+        """After the last request: tells what the log has left out."""
+        self._log.close()
+
     async def _serve(
         self, method: str, label: str, policy: MethodPolicy, inner: Context, behaviour: Behaviour
     ) -> bytes | None:
@@ -82,6 +86,6 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
             return await request.run(behaviour)
 
     def _finished(self, label: str, span: trace.Span, report: Report) -> None:
-        self._log.write(report)
+        self._log.write(label, report)
         self._metrics.record(label, report)
         end_span(span, report)

@@ -1,5 +1,6 @@
 """What is known of a request when it has ended: the one source of its log line, span and metrics."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -7,9 +8,16 @@ from typing import Final
 import structlog
 from grpc import StatusCode
 
-from budget.core import Budget
+from budget.core import Budget, Clock
 from servicekit.call import Principal
-from servicekit.endings import Verdict
+from servicekit.endings import Ending, Verdict
+from servicekit.storm import StormLimit
+
+StormKind = tuple[str, str, str]
+"""Method, ending and reason, as the server names them."""
+
+_TELL_EVERY: Final = 1.0
+"""Seconds between two looks at what is over."""
 
 # The codes that are errors of a server by the RPC semantic conventions; the rest are the caller's.
 SERVER_ERRORS: Final = frozenset(
@@ -41,20 +49,49 @@ class Report:
 
 
 class RequestLog:
-    """One line a request. Never payloads."""
+    """One line a request, and of failures in a storm a sample with counts. Never payloads."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self._log = structlog.stdlib.get_logger("hourglass.request")
+        self._storm: StormLimit[StormKind] = StormLimit(clock)
+        self._clock = clock
+        self._told = clock()
 
-    def write(self, report: Report) -> None:
-        """INFO, WARNING for errors of the server, ERROR with the traceback for faults."""
-        verdict = report.verdict
-        if verdict.code is StatusCode.INTERNAL:
-            self._log.error("request", **_fields(report), exc_info=verdict.error)
-        elif report.failed:
-            self._log.warning("request", **_fields(report))
-        else:
+    def write(self, label: str, report: Report) -> None:
+        """INFO, WARNING for errors of the server, ERROR with the traceback for faults.
+
+        label: the method as the server names it, or one name for all that it does not serve.
+        """
+        self._tell_what_is_over()
+        if report.verdict.ending is Ending.OK:
             self._log.info("request", **_fields(report))
+            return
+        kind = (label, report.verdict.ending.value, report.verdict.reason)
+        if self._storm.passes(kind):
+            self._write_failure(report, left_out=self._storm.left_out(kind))
+
+    def close(self) -> None:
+        """Tells what was left out and not told yet."""
+        self._tell(self._storm.over(after=0.0))
+
+    def _write_failure(self, report: Report, *, left_out: int) -> None:
+        fields = {**_fields(report), **({"left_out": left_out} if left_out else {})}
+        if report.verdict.code is StatusCode.INTERNAL:
+            self._log.error("request", **fields, exc_info=report.verdict.error)
+        elif report.failed:
+            self._log.warning("request", **fields)
+        else:
+            self._log.info("request", **fields)
+
+    def _tell_what_is_over(self) -> None:
+        now = self._clock()
+        if now - self._told >= _TELL_EVERY:
+            self._told = now
+            self._tell(self._storm.over())
+
+    def _tell(self, counts: list[tuple[StormKind, int]]) -> None:
+        for (label, ending, reason), count in counts:
+            self._log.warning("requests left out", method=label, ending=ending, reason=reason, left_out=count)
 
 
 def _fields(report: Report) -> Mapping[str, object]:

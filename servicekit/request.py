@@ -92,6 +92,8 @@ class Request:
             if self._passage is not None:
                 self._passage.leave(self._verdict.ending if self._verdict else None)
             self._terms.drain.leave(self._scope)
+            # They hold tracebacks, whose frames hold this request: only a full collection would end that.
+            self._verdict = self._abort_error = None
 
     async def _answer(self, behaviour: Behaviour) -> bytes | None:
         watch = CancelWatch.here()

@@ -54,8 +54,8 @@ class Server:
         self._credentials = credentials
         self._services: list[str] = []
         self._log = structlog.stdlib.get_logger("hourglass.server")
-        interceptor = RequestInterceptor(methods, terms)
-        self._server = grpc.aio.server(interceptors=[interceptor], options=server_options(settings))
+        self._interceptor = RequestInterceptor(methods, terms)
+        self._server = grpc.aio.server(interceptors=[self._interceptor], options=server_options(settings))
         self._admin: grpc.aio.Server | None = None
 
     def add(self, service: str, register: Callable[[Any, grpc.aio.Server], None], servicer: object) -> None:
@@ -127,6 +127,7 @@ class Server:
         await stopping
         if self._admin is not None:
             await self._admin.stop(0)
+        self._interceptor.close()
         self._log.info("stopped", address=self.address)
 
     def _add_infrastructure(self, server: grpc.aio.Server) -> None:

@@ -20,11 +20,16 @@ _DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.7
 def server_span(tracer: Tracer, method: str, metadata: Mapping[str, str], peer: str) -> Iterator[Span]:
     """A span for one request, current in the body, with the caller's span as its parent.
 
-    It is ended by `end_span`, which knows how the request ended.
+    It is ended by `end_span`, which knows how the request ended. A process that records nothing of a trace
+    hands on the caller's context as it came, so that whoever is called still belongs to the trace.
     """
     parent = _W3C.extract(metadata)
-    attributes = {"rpc.system.name": "grpc", "rpc.method": method, "network.peer.address": _address(peer)}
+    attributes = {"rpc.system.name": "grpc", "rpc.method": method}
     span = tracer.start_span(method, context=parent, kind=SpanKind.SERVER, attributes=attributes)
+    if span.is_recording():
+        span.set_attribute("network.peer.address", _address(peer))
+    elif (callers := trace.get_current_span(parent)).get_span_context().is_valid:
+        span = callers
     with trace.use_span(span, record_exception=False, set_status_on_exception=False):
         yield span
 
@@ -44,6 +49,8 @@ def trace_context() -> Mapping[str, str]:
 
 def end_span(span: Span, report: Report) -> None:
     """Writes the ledger as events, the verdict as status, and ends the span."""
+    if not span.is_recording():
+        return
     verdict = report.verdict
     span.set_attributes(
         {

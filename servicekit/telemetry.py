@@ -19,7 +19,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from pydantic_settings import SettingsConfigDict
 
@@ -99,8 +99,12 @@ def start_telemetry(
     if settings.sdk_disabled:
         return Telemetry(traces=None, metrics=None)
     resource = _resource(settings.service_name or service, version)
-    traces = TracerProvider(resource=resource, shutdown_on_exit=False)
-    for processor in (*span_processors, *_otlp_processors(settings)):
+    processors = (*span_processors, *_otlp_processors(settings))
+    # What nobody exports is not recorded; ids are made all the same, for the logs and for those we call.
+    traces = TracerProvider(
+        resource=resource, shutdown_on_exit=False, sampler=None if processors else sampling.ALWAYS_OFF
+    )
+    for processor in processors:
         traces.add_span_processor(processor)
     readers = (*metric_readers, *_otlp_readers(settings))
     trace.set_tracer_provider(traces)

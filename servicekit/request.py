@@ -163,14 +163,15 @@ class Request:
 
     async def _send(self, code: grpc.StatusCode, message: str, trailers: Trailers) -> Never:
         """Hands the status to core and waits for it to leave, half a reserve at most: a reader that takes
-        nothing gets it when it reads again, and holds nothing of ours until then."""
+        nothing gets it when it reads again, and holds nothing of ours until then. Core refuses it
+        (InternalError) when the caller's connection is gone: then nobody is there to be answered."""
         try:
             async with asyncio.timeout(self._budget.reserve / 2):
                 await self._inner.abort(code, message, trailers)
         except grpc.aio.AbortError as error:
             self._abort_error = error
             raise
-        except TimeoutError:
+        except (TimeoutError, grpc.aio.InternalError):
             self._abort_error = asyncio.CancelledError()
             raise self._abort_error from None
         raise AssertionError("abort returned")

@@ -16,8 +16,8 @@ from jobs_store.overview import Overview
 from jobs_store.statements import statement
 
 DEEPEST_COUNT: Final = 10_000
-PAIRS_LOOKED_AT: Final = 2_000
-"""Pairs of tenant and priority among which the job that has been ready longest is looked for."""
+GROUPS_LOOKED_AT: Final = 2_000
+"""Groups by tenant, priority and spec version among which the job that was ready first is looked for."""
 OPERATOR_PAUSE: Final = "OPERATOR_PAUSE"
 
 
@@ -61,7 +61,7 @@ class LaneStore:
     async def page(self, *, start: str, size: int, budget: Budget) -> list[Lane]:
         """Up to `size` lanes by name, from `start` on: those that are known, and those in which jobs wait."""
         rows = await self._overview.read(
-            "list_lanes", start, size, DEEPEST_COUNT, PAIRS_LOOKED_AT, budget=budget
+            "list_lanes", start, size, DEEPEST_COUNT, GROUPS_LOOKED_AT, budget=budget
         )
         return [_lane(row) for row in rows]
 

@@ -5,7 +5,7 @@
 WITH looked_at AS MATERIALIZED (
     SELECT j.tenant_id, j.id, j.lane, j.state, j.state_cause, j.update_time
     FROM hourglass.jobs j
-    WHERE j.state = 'HELD' AND (j.tenant_id, j.id) > ($1, $2::uuid)
+    WHERE j.hold_until IS NOT NULL AND (j.tenant_id, j.id) > ($1, $2::uuid)
       AND j.tenant_id <= coalesce($3, (SELECT max(t.tenant_id) FROM hourglass.tenants t))
     ORDER BY j.tenant_id, j.id LIMIT $9
 ), wanted AS MATERIALIZED (

@@ -1,7 +1,8 @@
 -- A page of lanes by name: those that are known and those in which jobs wait although no worker has named them. Steps
--- through the ready index: one probe for each lane, at most $3 rows for its depth, and one probe for each of the first $4
--- pairs of tenant and priority to find the job that has been ready longest. Takes no lock.
--- $1 from this lane on, $2 lanes, $3 the most that is counted, $4 pairs that are looked at.
+-- through the claim index: one probe for each lane, at most $3 rows for its depth, and one probe for each of the first $4
+-- groups of tenant, priority and spec version to find the job that has been ready longest. Takes no lock. The orders that
+-- matter to nobody keep the planner to that index.
+-- $1 from this lane on, $2 lanes, $3 the most that is counted, $4 groups that are looked at.
 WITH RECURSIVE waiting AS (
     (SELECT j.lane, 1 AS looked FROM hourglass.jobs j
      WHERE j.state = 'QUEUED' AND j.lane >= $1 ORDER BY j.lane LIMIT 1)
@@ -28,20 +29,22 @@ CROSS JOIN (SELECT clock_timestamp() AS now) clock
 LEFT JOIN hourglass.lanes l ON l.lane = p.lane
 CROSS JOIN LATERAL (
     SELECT count(*) AS queued
-    FROM (SELECT FROM hourglass.jobs j WHERE j.state = 'QUEUED' AND j.lane = p.lane LIMIT $3) AS counted
+    FROM (SELECT FROM hourglass.jobs j WHERE j.state = 'QUEUED' AND j.lane = p.lane
+          ORDER BY j.lane, j.tenant_id, j.priority, j.spec_version, j.ready_time LIMIT $3) AS counted
 ) depth
 CROSS JOIN LATERAL (
     WITH RECURSIVE first AS (
-        (SELECT j.tenant_id, j.priority, j.ready_time, 1 AS looked FROM hourglass.jobs j
+        (SELECT j.tenant_id, j.priority, j.spec_version, j.ready_time, 1 AS looked FROM hourglass.jobs j
          WHERE j.state = 'QUEUED' AND j.lane = p.lane
-         ORDER BY j.lane, j.tenant_id, j.priority, j.ready_time LIMIT 1)
+         ORDER BY j.lane, j.tenant_id, j.priority, j.spec_version, j.ready_time LIMIT 1)
         UNION ALL
-        SELECT next.tenant_id, next.priority, next.ready_time, f.looked + 1
+        SELECT next.tenant_id, next.priority, next.spec_version, next.ready_time, f.looked + 1
         FROM first f
         CROSS JOIN LATERAL (
-            SELECT j.tenant_id, j.priority, j.ready_time FROM hourglass.jobs j
-            WHERE j.state = 'QUEUED' AND j.lane = p.lane AND (j.tenant_id, j.priority) > (f.tenant_id, f.priority)
-            ORDER BY j.lane, j.tenant_id, j.priority, j.ready_time LIMIT 1
+            SELECT j.tenant_id, j.priority, j.spec_version, j.ready_time FROM hourglass.jobs j
+            WHERE j.state = 'QUEUED' AND j.lane = p.lane
+              AND (j.tenant_id, j.priority, j.spec_version) > (f.tenant_id, f.priority, f.spec_version)
+            ORDER BY j.lane, j.tenant_id, j.priority, j.spec_version, j.ready_time LIMIT 1
         ) next
         WHERE f.looked < $4
     )

@@ -622,8 +622,8 @@ class Lane(_message.Message):
 
     @_builtins.property
     def oldest_ready_time(self) -> _timestamp_pb2.Timestamp:
-        """Since when the oldest ready one waits, among the first 2,000 pairs of tenant
-        and priority. Absent: none does.
+        """Since when the oldest ready one waits, among the first 2,000 groups by
+        tenant and priority. Absent: none does.
         """
 
     @_builtins.property

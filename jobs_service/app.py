@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -104,18 +105,19 @@ class Databases:
         """None of them is connected yet."""
         dsn, worker_dsn = settings.database_url, settings.worker_database_url
         readonly_dsn = settings.readonly_database_url
+        database = partial(_database, statement_cache_size=settings.statement_cache_size)
         return cls(
-            request=_database(dsn, "", size=settings.pool_size),
-            wakeups=_database(dsn, "-wakeups", size=1),
+            request=database(dsn, "", size=settings.pool_size),
+            wakeups=database(dsn, "-wakeups", size=1),
             reaper=None
             if worker_dsn is None
-            else _database(worker_dsn, "-reaper", size=settings.reaper_pool_size),
+            else database(worker_dsn, "-reaper", size=settings.reaper_pool_size),
             overview=None
             if worker_dsn is None
-            else _database(worker_dsn, "-overview", size=settings.overview_pool_size),
+            else database(worker_dsn, "-overview", size=settings.overview_pool_size),
             verify=None
             if readonly_dsn is None
-            else _database(readonly_dsn, "-verify", size=settings.readonly_pool_size),
+            else database(readonly_dsn, "-verify", size=settings.readonly_pool_size),
         )
 
     async def close(self) -> None:
@@ -344,8 +346,13 @@ class JobsApp:
         }
 
 
-def _database(dsn: SecretStr, suffix: str, *, size: int) -> Database:
-    return Database(dsn.get_secret_value(), size=size, application_name=f"{APPLICATION}{suffix}")
+def _database(dsn: SecretStr, suffix: str, *, size: int, statement_cache_size: int) -> Database:
+    return Database(
+        dsn.get_secret_value(),
+        size=size,
+        application_name=f"{APPLICATION}{suffix}",
+        statement_cache_size=statement_cache_size,
+    )
 
 
 async def run(settings: JobsSettings, stopping: asyncio.Event) -> None:

@@ -29,6 +29,8 @@ class JobsSettings(AdmittingServerSettings):
     readonly_database_url: the same database as the read-only role, for Verify alone; without it this process
         refuses to verify. readonly_pool_size: its connections.
     listen_database_url: where to listen for wake-ups, past any PgBouncer; `database_url` when unset.
+    statement_cache_size: prepared statements of a connection; 0 through a PgBouncer that knows none (before
+        1.21) in transaction mode.
     pricing_target, workers_target: gRPC targets; without the second quotes say nothing about load and
         there are no short calls.
     last_known_price: whether a create may use the rates seen last while PricingService is out.
@@ -58,6 +60,7 @@ class JobsSettings(AdmittingServerSettings):
     readonly_database_url: SecretStr | None = None
     readonly_pool_size: int = Field(default=2, gt=0, le=100)
     listen_database_url: SecretStr | None = None
+    statement_cache_size: int = Field(default=100, ge=0)
     pricing_target: str = Field(default="127.0.0.1:50052", min_length=1)
     workers_target: str | None = Field(default=None, min_length=1)
     last_known_price: bool = False

@@ -12,12 +12,14 @@ import pytest
 
 from launcher import postgres_binaries
 from launcher.postgres_binaries import Binaries
-from tests import stepped_clock
+from tests import bouncer, stepped_clock
 from tests.postgres import TestDatabase, TestServer, server
 
 EMBEDDED = "embedded"
 SYSTEM = "system"
 SYSTEM_MAJOR = 15
+# Nothing stands in for a pooler. The report header says when there is none.
+collect_ignore = [] if bouncer.installed() else ["scenarios/test_bouncer.py"]
 FORCED = os.environ.get("HOURGLASS_TEST_POSTGRES", "")
 
 
@@ -34,9 +36,9 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header() -> list[str]:
-    """Say on which servers the run stands, and what steps its clocks."""
+    """Say on which servers the run stands, what steps its clocks, and what it has to do without."""
     servers = "; ".join(_describe(edition) for edition in (EMBEDDED, SYSTEM))
-    return [f"postgres: {servers}", stepped_clock.describe()]
+    return [f"postgres: {servers}", bouncer.describe(), stepped_clock.describe()]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -202,11 +202,17 @@ class Worker:
     def _build_store(self) -> None:
         settings, name = self._settings, self._settings.name
         direct = settings.direct_database_url or settings.database_url
+        cached = settings.statement_cache_size
         database = Database(
-            settings.database_url, size=settings.database_size, application_name=f"worker {name}"
+            settings.database_url,
+            size=settings.database_size,
+            application_name=f"worker {name}",
+            statement_cache_size=cached,
         )
         notices = Database(direct, size=1, application_name=f"notifier {name}")
-        reaping = Database(settings.database_url, size=2, application_name=f"reaper {name}")
+        reaping = Database(
+            settings.database_url, size=2, application_name=f"reaper {name}", statement_cache_size=cached
+        )
         databases = [database, reaping, *([notices] if settings.wake_ups else [])]
         self._connections = Connections(databases, self._policy_of, backoff=self._backoff)
         self._store = RunStore(database, self._policy_of)
@@ -292,10 +298,13 @@ class Worker:
             retry=settings.renewal_retry,
             limit=self._limit("renew_leases") + 1.0,
         )
-        name = f"renewal {settings.name}"
-        return RenewalThread(
-            settings.database_url, self._leases, self._policy_of, pace, application_name=name
+        database = Database(
+            settings.database_url,
+            size=1,
+            application_name=f"renewal {settings.name}",
+            statement_cache_size=settings.statement_cache_size,
         )
+        return RenewalThread(database, self._leases, self._policy_of, pace)
 
     def _build_runner(self) -> Runner:
         settings = self._settings

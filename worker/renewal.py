@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, assert_never
 import structlog
 
 from budget.core import Budget
-from budget.postgres import Database
 from jobs_store.endings import Verdict
 from jobs_store.pacing import pause
 from jobs_store.runs import RunStore
@@ -26,6 +25,7 @@ from jobs_store.runs import RunStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from budget.postgres import Database
     from jobs_store.creation import PolicyOf
     from worker.lease import Lease, Leases
 
@@ -127,10 +127,9 @@ def _heard(lease: Lease, verdict: Verdict, sent_at: float) -> bool:
 class RenewalThread:
     """The thread: its own event loop, its own connection."""
 
-    def __init__(
-        self, dsn: str, leases: Leases, policy_of: PolicyOf, pace: RenewalPace, *, application_name: str
-    ) -> None:
-        self._database = (dsn, application_name)
+    def __init__(self, database: Database, leases: Leases, policy_of: PolicyOf, pace: RenewalPace) -> None:
+        """`database` is not connected yet: its connection belongs to the thread's loop."""
+        self._database = database
         self._leases = leases
         self._policy_of = policy_of
         self._pace = pace
@@ -172,8 +171,7 @@ class RenewalThread:
         self._stop, self._woken = stop, woken = asyncio.Event(), asyncio.Event()
         self._leases.wake_by(partial(self._call, woken.set))
         ready.set()
-        dsn, name = self._database
-        database = Database(dsn, size=1, application_name=name)
+        database = self._database
         try:
             await self._connect(database, stop, woken)
             store = RunStore(database, self._policy_of)

@@ -26,6 +26,8 @@ class WorkerSettings(AdmittingServerSettings):
 
     database_url: as the worker role. direct_database_url: to the server itself, for LISTEN, when the other
         one goes through a pooler. wake_ups: whether to listen and notify at all; without, everything polls.
+    statement_cache_size: prepared statements of a connection; 0 through a PgBouncer that knows none (before
+        1.21) in transaction mode.
     name: of this worker, in attempts and events. advertised_address: where others reach it; by default where
         it listens.
     routes: the providers, as a JSON list; first match wins.
@@ -53,6 +55,7 @@ class WorkerSettings(AdmittingServerSettings):
     database_url: str
     database_size: int = Field(default=6, ge=1, le=100)
     direct_database_url: str | None = None
+    statement_cache_size: int = Field(default=100, ge=0)
     wake_ups: bool = True
     name: str = Field(default_factory=_name, min_length=1, max_length=200)
     advertised_address: str | None = None

@@ -42,14 +42,14 @@ WITH input AS MATERIALIZED (
         cost_basis text, worst_case numeric
     )
     WHERE j.verdict = 'OK'
-), earlier AS (
-    -- A late outcome replaces what was counted when nobody knew: the cost is summed up anew, over attempts that ended
-    -- before this one began.
-    SELECT e.ordinal, sum(t.cost) AS known_cost, sum(t.worst_case) AS unknown_cost
+), guessed AS MATERIALIZED (
+    -- A late outcome replaces what was counted when nobody knew. Where the hold is newer than the snapshot that was the
+    -- worst case.
+    SELECT e.ordinal, coalesce(t.cost, 0) AS cost, coalesce(t.worst_case, f.attempt_worst_case) AS worst_case
     FROM ending e
-    JOIN hourglass.attempts t ON t.tenant_id = e.tenant_id AND t.job_id = e.id AND t.number < e.attempt_number
+    JOIN hourglass.job_facts f ON f.tenant_id = e.tenant_id AND f.id = e.id
+    LEFT JOIN hourglass.attempts t ON t.tenant_id = e.tenant_id AND t.job_id = e.id AND t.number = e.attempt_number
     WHERE e.came_late
-    GROUP BY e.ordinal
 ), requeued AS (
     UPDATE hourglass.jobs j
     SET state = e.state, state_cause = e.state_cause, epoch = e.epoch, last_sequence = e.end_sequence, update_time = e.now,
@@ -63,11 +63,9 @@ WITH input AS MATERIALIZED (
         counted_attempts = j.counted_attempts + CASE WHEN NOT e.came_late AND e.counted THEN 1
                                                      WHEN e.came_late AND NOT e.counted THEN -1 ELSE 0 END,
         crash_count = CASE WHEN e.crashed THEN j.crash_count + 1 WHEN e.outcome = 'NOT_SENT' THEN j.crash_count ELSE 0 END,
-        known_cost = coalesce(e.cost, 0)
-            + CASE WHEN e.came_late THEN coalesce(b.known_cost, 0) ELSE j.known_cost END,
-        unknown_cost = coalesce(e.worst_case, 0)
-            + CASE WHEN e.came_late THEN coalesce(b.unknown_cost, 0) ELSE j.unknown_cost END
-    FROM ending e LEFT JOIN earlier b ON b.ordinal = e.ordinal
+        known_cost = greatest(j.known_cost - coalesce(g.cost, 0), 0) + coalesce(e.cost, 0),
+        unknown_cost = greatest(j.unknown_cost - coalesce(g.worst_case, 0), 0) + coalesce(e.worst_case, 0)
+    FROM ending e LEFT JOIN guessed g ON g.ordinal = e.ordinal
     WHERE j.tenant_id = e.tenant_id AND j.id = e.id
     RETURNING e.*, j.ready_time
 ), ended_attempt AS (

@@ -1,7 +1,7 @@
 """JobService, a real worker, and a proxy between the worker and a simulated provider."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -67,18 +67,22 @@ class Runs:
 
 
 @asynccontextmanager
-async def running(database: TestDatabase, provider: str, **settings: Any) -> AsyncIterator[Runs]:
-    """All of it over a fresh database; `settings` are those of WorkerSettings."""
+async def running(
+    database: TestDatabase, provider: str, *, jobs: Mapping[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[Runs]:
+    """All of it over a fresh database. `jobs`: changes to JobsSettings; `settings`: to WorkerSettings."""
     port = urlsplit(provider).port
     assert port is not None
     async with (
         ChaosProxy.to_tcp("127.0.0.1", port) as proxy,
         working(_worker_settings(database, proxy.port, settings), asyncio.Event()) as worker,
         pricing_server() as pricing,
-        jobs_server(database, pricing=pricing, workers_target=worker.address) as jobs,
+        jobs_server(
+            database, pricing=pricing, **{"workers_target": worker.address, **(jobs or {})}
+        ) as server,
     ):
-        await jobs.fund(TENANT, FUNDS)
-        yield Runs(jobs=jobs, worker=worker, provider=provider, to_provider=proxy)
+        await server.fund(TENANT, FUNDS)
+        yield Runs(jobs=server, worker=worker, provider=provider, to_provider=proxy)
 
 
 def _worker_settings(database: TestDatabase, port: int, changed: dict[str, Any]) -> WorkerSettings:

@@ -310,7 +310,11 @@ class JobsApp:
         reaper = Reaper(
             database,
             policy_of,
-            timing=RetryTiming(),
+            timing=RetryTiming(
+                backoff_base=settings.backoff_base,
+                backoff_cap=settings.backoff_cap,
+                hold_timeout=settings.hold_timeout,
+            ),
             jitter=jitter,
             page_size=REAPER_PAGE,
             call_grace=settings.call_grace,

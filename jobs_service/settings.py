@@ -44,6 +44,8 @@ class JobsSettings(AdmittingServerSettings):
     settle_limit: how long the settlement of a short call is tried. call_grace: after a call's deadline,
         until the reaper settles it.
     reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
+    backoff_base, backoff_cap, hold_timeout: for the jobs that it takes over (see jobs_store.decisions); the
+        same for workers.
     retention: how long what is kept, as a JSON object of seconds by class (see jobs_store.lifetimes); the
         same for workers. retention_interval: between two passes.
     policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).
@@ -78,6 +80,9 @@ class JobsSettings(AdmittingServerSettings):
     call_grace: float = Field(default=30.0, ge=0)
     reap_interval: float = Field(default=5.0, gt=0)
     reap_wait: float = Field(default=10.0, ge=0)
+    backoff_base: float = Field(default=0.5, ge=0)
+    backoff_cap: float = Field(default=60.0, ge=0)
+    hold_timeout: float = Field(default=3600.0, gt=0)
     retention: Lifetimes = Field(default_factory=Lifetimes)
     retention_interval: float = Field(default=3600.0, gt=0)
     policies: Annotated[PolicyBook, NoDecode, overriding(POLICIES)] = POLICIES

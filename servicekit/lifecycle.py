@@ -5,6 +5,7 @@ A loop that crashes, or ends before it was asked to, ends the process with an er
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -85,6 +86,9 @@ def run_process(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> i
 
     `main` gets the stop event. Usage: `sys.exit(run_process(main))`.
     """
+    # What is loaded by now lives as long as the process: no full collection has to look at it again.
+    gc.collect()
+    gc.freeze()
     try:
         asyncio.run(_with_signals(main))
     except Exception as error:  # noqa: BLE001 - the last resort; the exit code tells

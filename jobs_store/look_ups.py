@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from budget.core import Budget
 from budget.postgres import Database
 from jobs_store.creation import PolicyOf
+from jobs_store.new_job import SPEC_VERSION
 from jobs_store.runs import Claimed, claimed_of
 from jobs_store.statements import statement
 
@@ -35,7 +36,7 @@ class LookUpStore:
         """Up to `most` held jobs of these providers that nobody has looked up for `interval` seconds."""
         policy = self._policy_of("take_look_ups")
         rows = await self._database.fetch(
-            budget, policy, statement("take_look_ups"), list(providers), interval, most
+            budget, policy, statement("take_look_ups"), list(providers), interval, most, SPEC_VERSION
         )
         return [
             HeldRun(

@@ -31,6 +31,7 @@ from jobs_store.decisions import (
 from jobs_store.endings import Due, Ended, Fence, Finish, Return, Verdict, finish_jobs, requeue_jobs
 from jobs_store.errors import AlreadySettled
 from jobs_store.events import NewEvent, attempt_ended, cancel_requested, state_changed
+from jobs_store.new_job import SPEC_VERSION
 from jobs_store.rate_card import RateCard
 from jobs_store.runs import tally_of, terms_of
 from jobs_store.statements import statement
@@ -49,13 +50,25 @@ _log = structlog.stdlib.get_logger("hourglass.reaper")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
     """How many jobs one round moved on, how many calls it settled, and whether a page was full, so that more
-    may wait."""
+    may wait.
+
+    oldest_lease: for how many seconds the oldest lease had been over that it found.
+    """
 
     taken_over: int
     expired: int
     hold_ended: int
     calls_settled: int = 0
+    oldest_lease: float = 0.0
     more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldestSnapshot:
+    """How far the oldest snapshot in the database holds vacuum back, in transactions and seconds."""
+
+    transactions: int
+    seconds: float
 
 
 class Reaper:
@@ -81,7 +94,7 @@ class Reaper:
     async def reap(self, *, budget: Budget) -> Reaped:
         """Take over expired runs, expire jobs that waited too long, end holds, settle calls: one page of
         each."""
-        runs = await self._find("find_expired_runs", budget=budget)
+        runs = await self._find("find_expired_runs", SPEC_VERSION, budget=budget)
         queued = await self._find("find_expired_queued", budget=budget)
         held = await self._find("find_expired_held", budget=budget)
         taken_over = await self._take_over(runs, budget=budget)
@@ -94,6 +107,7 @@ class Reaper:
             expired=expired,
             hold_ended=hold_ended,
             calls_settled=calls_settled,
+            oldest_lease=max((row["overdue"] for row in runs), default=0.0),
             more=full,
         )
 
@@ -103,8 +117,17 @@ class Reaper:
         rows = await self._database.fetch(budget, policy, statement("ensure_partitions"), weeks_ahead)
         return int(rows[0]["made"])
 
-    async def _find(self, name: str, *, budget: Budget) -> list[Record]:
-        return await self._database.fetch(budget, self._policy_of(name), statement(name), self._page_size)
+    async def oldest_snapshot(self, *, budget: Budget) -> OldestSnapshot | None:
+        """What holds vacuum back most; None when the database's owner may not see other sessions."""
+        name = "read_oldest_snapshot"
+        (row,) = await self._database.fetch(budget, self._policy_of(name), statement(name))
+        if row["transactions"] is None:
+            return None
+        return OldestSnapshot(transactions=row["transactions"], seconds=row["seconds"])
+
+    async def _find(self, name: str, *arguments: object, budget: Budget) -> list[Record]:
+        policy = self._policy_of(name)
+        return await self._database.fetch(budget, policy, statement(name), self._page_size, *arguments)
 
     async def _take_over(self, rows: list[Record], *, budget: Budget) -> int:
         endings = [self._takeover(row) for row in rows]

@@ -15,7 +15,8 @@ from budget.postgres import Database
 from jobs_store.creation import PolicyOf
 from jobs_store.decisions import Jitter
 from jobs_store.pacing import pause, within
-from jobs_store.reaper import Reaped, Reaper
+from jobs_store.reaper import OldestSnapshot, Reaped, Reaper
+from jobs_store.reaper_metrics import ReaperMetrics
 from jobs_store.retention_loop import RetentionLoop
 from jobs_store.statements import statement
 
@@ -46,6 +47,8 @@ class ReaperPace:
 class Round:
     """How a round went: jobs that it moved on, by why, calls that it settled, and the seconds that it took.
 
+    oldest_lease: for how many seconds the oldest lease had been over that it found.
+    snapshot: the oldest one in the database after it; None when that could not be seen.
     reason: empty when it went well; else why it broke off, and what it had moved by then is not counted.
     """
 
@@ -53,6 +56,8 @@ class Round:
     expired: int = 0
     hold_ended: int = 0
     calls_settled: int = 0
+    oldest_lease: float = 0.0
+    snapshot: OldestSnapshot | None = None
     took: float
     reason: str = ""
 
@@ -60,7 +65,8 @@ class Round:
 class ReaperLoop:
     """Reaps, keeps the partitions and trims what is old, until it is told to stop.
 
-    `database` is the one that `reaper` and `retention` use.
+    `database` is the one that `reaper` and `retention` use. `observe` is told of each round; without
+    it, gauges show the last one.
     """
 
     def __init__(
@@ -71,7 +77,7 @@ class ReaperLoop:
         *,
         jitter: Jitter,
         pace: ReaperPace | None = None,
-        observe: Callable[[Round], None] = lambda _: None,
+        observe: Callable[[Round], None] | None = None,
         retention: RetentionLoop | None = None,
     ) -> None:
         self._reaper = reaper
@@ -80,7 +86,7 @@ class ReaperLoop:
         self._policy_of = policy_of
         self._jitter = jitter
         self._pace = pace or ReaperPace()
-        self._observe = observe
+        self._observe = observe or ReaperMetrics().observe
         self._settled: int | None = None
         """How many connections had been lost when the workers last had their time; None: not yet."""
 
@@ -126,8 +132,16 @@ class ReaperLoop:
         except Exception as error:  # noqa: BLE001 - the next round finds what this one left
             self._fail(error, took=time.monotonic() - started)
             return False
-        self._observe(_round_of(reaped, took=time.monotonic() - started))
+        took = time.monotonic() - started
+        self._observe(_round_of(reaped, snapshot=await self._oldest_snapshot(), took=took))
         return reaped.more and _moved(reaped) > 0
+
+    async def _oldest_snapshot(self) -> OldestSnapshot | None:
+        try:
+            return await self._reaper.oldest_snapshot(budget=Budget.for_work(self._pace.round))
+        except Exception as error:  # noqa: BLE001 - a figure less
+            _report("the oldest snapshot was not read", error)
+            return None
 
     def _fail(self, error: Exception, *, took: float) -> None:
         reason = _report("a reaper's round failed", error)
@@ -150,12 +164,14 @@ class ReaperLoop:
         return made
 
 
-def _round_of(reaped: Reaped, *, took: float) -> Round:
+def _round_of(reaped: Reaped, *, snapshot: OldestSnapshot | None, took: float) -> Round:
     return Round(
         taken_over=reaped.taken_over,
         expired=reaped.expired,
         hold_ended=reaped.hold_ended,
         calls_settled=reaped.calls_settled,
+        oldest_lease=reaped.oldest_lease,
+        snapshot=snapshot,
         took=took,
     )
 

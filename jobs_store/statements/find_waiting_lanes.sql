@@ -1,4 +1,4 @@
--- The lanes in which jobs wait, ready or not: steps through the ready index, one probe a lane, so that its cost does not
+-- The lanes in which jobs wait, ready or not: steps through the claim index, one probe a lane, so that its cost does not
 -- grow with the queue. Takes no lock. Tells a worker of lanes that its patterns match and nobody has named.
 WITH RECURSIVE waiting AS (
     (SELECT j.lane FROM hourglass.jobs j WHERE j.state = 'QUEUED' ORDER BY j.lane LIMIT 1)

@@ -1,11 +1,11 @@
 -- Takes held jobs whose provider can be asked what became of their attempt: each goes to one process, and to none for the
 -- next $2 seconds. Answers what an acceptance needs, and how much of the answer stands in the log. Held jobs are few; their
 -- partial index is read from the hold that ends first. Locks jobs and waits for none.
--- $1 providers (the first parts of lanes), $2 seconds between two look-ups of a job, $3 jobs.
+-- $1 providers (the first parts of lanes), $2 seconds between two look-ups of a job, $3 jobs, $4 newest spec version.
 WITH due AS MATERIALIZED (
     SELECT j.tenant_id, j.id
     FROM hourglass.jobs j
-    WHERE j.state = 'HELD' AND split_part(j.lane, '/', 1) = ANY ($1::text[])
+    WHERE j.state = 'HELD' AND split_part(j.lane, '/', 1) = ANY ($1::text[]) AND j.spec_version <= $4
       AND coalesce(j.look_up_time < (SELECT clock_timestamp() - make_interval(secs => $2)), true)
     ORDER BY j.hold_until
     LIMIT $3

@@ -98,7 +98,7 @@ def require_one_row_a_look_up(plan: Plan, relation: str) -> None:
 @pytest.mark.scenario("C1")
 async def test_a_claim_reads_what_it_claims(crowd: TestDatabase) -> None:
     plan = await plan_of(crowd.worker, "claim_jobs", *CLAIM)
-    assert {"jobs_ready_index", "jobs_pkey"} == plan.indexes("jobs")
+    assert {"jobs_claim_index", "jobs_pkey"} == plan.indexes("jobs")
     require_little_read(plan, most=4 * BATCH)
 
 
@@ -106,7 +106,7 @@ async def test_a_claim_reads_what_it_claims(crowd: TestDatabase) -> None:
 async def test_a_claim_of_one_reads_no_more_for_a_longer_queue(crowd: TestDatabase) -> None:
     one = (*CLAIM[:2], 1, *CLAIM[3:])
     plan = await plan_of(crowd.worker, "claim_jobs", *one)
-    probes = sum(node.read for node in plan.scans("jobs") if node.index == "jobs_ready_index")
+    probes = sum(node.read for node in plan.scans("jobs") if node.index == "jobs_claim_index")
     assert probes <= 2 * 100 + 1, plan.text
 
 
@@ -177,7 +177,7 @@ def _write(number: int, run: asyncpg.Record, name: str) -> dict[str, object]:
 
 
 async def test_expired_runs_are_found_among_the_running_ones(crowd: TestDatabase) -> None:
-    plan = await plan_of(crowd.worker, "find_expired_runs", 100)
+    plan = await plan_of(crowd.worker, "find_expired_runs", 100, SPEC_VERSION)
     assert {"jobs_running_index"} == plan.indexes("jobs")
     require_little_read(plan, most=2 * RUNNING)
 

@@ -40,7 +40,7 @@ def _refused(told: RpcFailure) -> Failure:
 
 def _message(told: RpcFailure) -> str:
     """The server's, unless that only lists the fields, which follow anyway."""
-    if told.violations and all(violation in told.message for violation in told.violations):
+    if told.violations and told.message.startswith(told.violations[0]):
         count = len(told.violations)
         return "a field is wrong" if count == 1 else f"{count} fields are wrong"
     return told.message or told.code

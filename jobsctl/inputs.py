@@ -1,10 +1,11 @@
 """What was typed, as parts of messages. Raises Failure that names the flag."""
 
+import json
 from datetime import datetime
 from decimal import Decimal
 from typing import TypeVar
 
-from google.protobuf.json_format import Parse, ParseError
+from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.type.money_pb2 import Money
@@ -24,8 +25,11 @@ def usage(message: str) -> Failure:
 def parsed(text: str, message: AnyMessage, flag: str) -> AnyMessage:
     """The message, filled from proto JSON."""
     try:
-        return Parse(text, message)
-    except ParseError as error:
+        value = json.loads(text)
+        if not isinstance(value, dict):
+            raise usage(f"{flag}: no JSON object")
+        return ParseDict(value, message)
+    except (ValueError, ParseError) as error:
         raise usage(f"{flag}: {error}") from error
 
 

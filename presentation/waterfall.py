@@ -45,7 +45,7 @@ class Row:
 def headline(ledger: BudgetLedger) -> str:
     """What the request had, and what it used of it."""
     method = ledger.method.rpartition("/")[2]
-    if not ledger.HasField("took_duration"):
+    if ledger.spends and not ledger.HasField("took_duration"):
         spendable = milliseconds(_spendable(ledger))
         return f"{method} took at least {milliseconds(_end(ledger))} of {spendable} that it could spend"
     took, reserve = seconds_of(ledger.took_duration), seconds_of(ledger.reserve_duration)

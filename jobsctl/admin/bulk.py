@@ -25,7 +25,7 @@ from jobsctl.jobs.lines import state_name
 from jobsctl.session import Session
 from presentation.values import ABSENT
 
-COLUMNS: Final = ("tenant", "job", "state", "refused")
+COLUMNS: Final = ("tenant", "job", "state", "remark")
 Pages = AbstractAsyncContextManager[
     AsyncIterator[BulkRetryJobsResponse | BulkResolveJobsResponse | BulkCancelJobsResponse]
 ]
@@ -137,5 +137,5 @@ def _filter(selection: Selection) -> JobFilter:
 
 
 def _row(outcome: BulkJobOutcome) -> Sequence[str]:
-    state = state_name(outcome.state)
-    return outcome.tenant_id, outcome.job_id, state, outcome.refused_reason or ABSENT
+    known = "decided before" if outcome.replayed else ABSENT
+    return outcome.tenant_id, outcome.job_id, state_name(outcome.state), outcome.refused_reason or known

@@ -23,7 +23,7 @@ class Checked:
 
 async def verify(session: Session, invariants: Sequence[str], *, tenant: str) -> None:
     """Check them, and show what is found. Raises Failure when one is broken, or is not known to hold."""
-    request = VerifyRequest(invariants=invariants, tenant_id=tenant)
+    request = VerifyRequest(invariants=[name.upper() for name in invariants], tenant_id=tenant)
     found: dict[str, Checked] = {}
     async with session.stream("Verify", session.admin.Verify, request) as pages:
         async for page in pages:
@@ -62,6 +62,8 @@ def _show_summary(printer: Printer, found: Mapping[str, Checked]) -> None:
         for name, checked in found.items()
     ]
     printer.table(COLUMNS, rows, right=COLUMNS[1:])
+    holding = sum(1 for checked in found.values() if not checked.violations and not checked.unchecked)
+    printer.line(f"{holding} of {len(found)} invariants hold")
 
 
 def _require_all(found: Mapping[str, Checked]) -> None:

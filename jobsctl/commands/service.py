@@ -33,11 +33,11 @@ def explain(ctx: click.Context, /, job_id: str) -> None:
 def verify(ctx: click.Context, /, invariants: tuple[str, ...], *, tenant: str) -> None:
     """Check every invariant on the live database, and name what offends.
 
-    Exit code 1 when something does.
+    Exit code 1 when something does, 3 when something could not be looked at.
 
     \b
     Example:
-      jobsctl verify --of-tenant acme
+      jobsctl verify funds_balance --of-tenant acme
     """
     from jobsctl.admin import verifying
     from jobsctl.session import run

@@ -131,7 +131,7 @@ def _cancel_requested(event: JobEvent) -> tuple[str, str]:
 
 def _provider_call_closed(event: JobEvent) -> tuple[str, str]:
     closed = f"{datetime_of(event.provider_call_closed.close_time):%H:%M:%S.%f}"[:-3]
-    return "call closed", f"at {closed}; what the provider did or bills after that is unknown"
+    return "call closed", f"at {closed}; what the provider did after that is unknown"
 
 
 def _result_accepted(event: JobEvent) -> tuple[str, str]:

@@ -90,3 +90,12 @@ def test_a_start_that_is_known_counts_more_than_what_could_be_spent() -> None:
     nested = spend("GetPrice", remaining=1.6, took=0.05)
     nested.start_duration.CopyFrom(duration_of(0.01))
     assert drawn(nested) == [" #####    "]
+
+
+def test_a_ledger_without_its_ends_is_drawn_by_what_could_be_spent() -> None:
+    kept = BudgetLedger(
+        method="a.B/CreateJob",
+        spends=[spend("first", remaining=1.8, took=0.03), spend("second", remaining=1.77, took=0.03)],
+    )
+    assert "CreateJob took at least 60.0 ms of 1800 ms that it could spend" == headline(kept)
+    assert ["#####     ", "     #####"] == [row.bar for row in rows(kept, width=10, ink=ASCII)]

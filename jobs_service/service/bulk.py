@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import assert_never
 
 from budget.core import Budget
-from budget.errors import DatabaseConflict, LockTimeout
+from budget.errors import DatabaseConflict, DatabaseTimeout
 from jobs_store.bulk import BulkAction, BulkOrder, BulkRequests
 from jobs_store.cancellation import CancelOutcome
 from jobs_store.errors import JobNotFound, StoreError
@@ -119,20 +119,29 @@ class BulkDecider:
             for job in jobs:
                 if outcomes and budget.remaining() < self._pace.enough:
                     return
-                outcomes.append(await self._decide(order, job, budget=budget))
+                outcomes.append(await self._decide_unless_busy(order, job, outcomes, budget=budget))
 
         return decide
 
+    async def _decide_unless_busy(
+        self, order: BulkOrder, job: FoundJob, before: Sequence[BulkOutcome], *, budget: Budget
+    ) -> BulkOutcome:
+        """A row that somebody else would not let go is one job's matter; two in a row are the database's."""
+        try:
+            return await self._decide(order, job, budget=budget)
+        except (DatabaseTimeout, DatabaseConflict) as error:
+            if before and before[-1].refused == error.reason:
+                raise
+            return _refused(job, error.reason)
+
     async def _decide(self, order: BulkOrder, job: FoundJob, *, budget: Budget) -> BulkOutcome:
-        """A refusal is an outcome, and so is a row that somebody else would not let go."""
+        """A refusal is an outcome."""
         if job.state is None:
             return _refused(job, JobNotFound.reason)
         try:
             state = await self._carry_out(order, _decision(order, job), budget=budget)
         except StoreError as error:
             return _refused(job, error.reason, error.metadata.get("state"))
-        except (LockTimeout, DatabaseConflict) as error:
-            return _refused(job, error.reason)
         if state is None:
             return BulkOutcome(tenant=job.tenant, job_id=job.job_id, state=job.state, replayed=True)
         self._tell(job, state)

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
@@ -19,19 +20,29 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from jobs_service.service.bulk import BulkPace
+from jobs_store.attempts import AttemptEnd
+from jobs_store.bulk import BulkAction, BulkOrder
 from jobs_store.endings import Finish, Return, Verdict
 from jobs_store.errors import JobNotFound, StoreError
+from jobs_store.foresight import BulkOutcome
 from jobs_store.identifiers import JobId, RunToken, TenantId
+from jobs_store.job_search import JobsMeant
+from jobs_store.lanes import LaneStore
 from jobs_store.lifetimes import DAY, Lifetimes
 from jobs_store.operator_decisions import Decision, Resolution
+from jobs_store.operator_requests import OperatorRequest
+from jobs_store.overview import Overview
 from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.runs import FIRST_FREE_EVENT, Claimed
-from jobs_store.states import UnknownOutcomePolicy
+from jobs_store.states import ErrorClass, UnknownOutcomePolicy
+from tests.bulk import decider_of, order, outcomes_of
 from tests.integration.store.invariants import broken
 from tests.integration.store.locks import Connection, superuser
 from tests.postgres import TestServer
 from tests.store import (
     CHARGE,
+    LANE,
     LEASE,
     OVER,
     RESERVED,
@@ -40,6 +51,7 @@ from tests.store import (
     cancelled_end_of,
     decision_about,
     deltas_of,
+    failed,
     failure_of,
     hold_of,
     open_store,
@@ -172,13 +184,15 @@ class Operations(RuleBasedStateMachine):
 
     @rule(run=runs, back=st.sampled_from([return_of, release_of, hold_of]))
     def requeue(self, run: Claimed, back: Any) -> None:
+        if back is hold_of and run.token not in self.started:
+            back = release_of  # what was not sent has no unknown outcome
         self.do(self.store.runs.requeue([self.numbered(back(run), run)], budget=time_enough()))
 
-    @rule(run=runs)
-    def write_the_cost_of_a_lost_attempt(self, run: Claimed) -> None:
+    @rule(run=runs, end=st.sampled_from([succeeded(), failed(ErrorClass.PERMANENT)]))
+    def write_the_cost_of_a_lost_attempt(self, run: Claimed, end: AttemptEnd) -> None:
         store = self.store.runs
         self.do(
-            store.record_lost_attempt(token_of(run), run.attempt_number, succeeded(), budget=time_enough())
+            store.record_lost_attempt(token_of(run), run.attempt_number, end, budget=time_enough())
         )
 
     @rule(job=jobs)
@@ -211,6 +225,39 @@ class Operations(RuleBasedStateMachine):
             self.do(deciding)
         except StoreError as refused:
             note(refused.reason)
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        action=st.sampled_from(BulkAction),
+        resolution=st.sampled_from(Resolution),
+        again=st.booleans(),
+    )
+    def decide_about_all(
+        self, tenant: TenantId, action: BulkAction, resolution: Resolution, again: bool
+    ) -> None:
+        """A dry run says what the run does, whatever has happened before."""
+        self.decided += not again
+        wanted = order(
+            action,
+            JobsMeant(tenant=tenant),
+            request_id=str(self.decided),
+            resolution=resolution if action is BulkAction.RESOLVE else None,
+        )
+        foretold = self.told(replace(wanted, dry_run=True))
+        assert foretold == self.told(wanted)
+
+    def told(self, wanted: BulkOrder) -> list[BulkOutcome] | str:
+        try:
+            return self.do(outcomes_of(decider_of(self.store, pace=BulkPace(size=2)), wanted))
+        except StoreError as refused:
+            return refused.reason
+
+    @rule(paused=st.booleans())
+    def pause_or_resume_the_lane(self, paused: bool) -> None:
+        lanes = LaneStore(Overview(self.store.worker, policy_of))
+        change = lanes.pause if paused else lanes.resume
+        request = OperatorRequest(request_id=str(uuid4()), actor="ops", reason="")
+        self.do(change(LANE, request, budget=time_enough()))
 
     @rule(kept=st.sampled_from([NOTHING, replace(NOTHING, result=DAY, attempts=DAY, jobs=DAY)]))
     def trim(self, kept: Lifetimes) -> None:

@@ -1,6 +1,8 @@
 -- The one write that a run may make after it lost its lease: what its own attempt cost, by its own token, on the row that
 -- whoever took the job has written. While the job is unfinished its row has the sum over its attempts, which decides
 -- whether another one may follow, so the difference goes there; nothing else of the row changes.
+-- What cost nothing, because it was refused, is an estimate of nothing here: the outcome on the row stays UNKNOWN, and
+-- what an UNKNOWN attempt cost is always known on some basis.
 -- Locks: the job, waited for, then the attempt.
 WITH job AS MATERIALIZED (
     SELECT id FROM hourglass.jobs WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE
@@ -13,7 +15,7 @@ WITH job AS MATERIALIZED (
 ), attempt AS (
     UPDATE hourglass.attempts a
     SET provider_request_id = $5, input_tokens = $6, cached_input_tokens = $7, output_tokens = $8, cost = $9,
-        cost_basis = $10, worst_case = $11, first_token_time = coalesce(a.first_token_time, $12)
+        cost_basis = coalesce($10, 'ESTIMATED'), worst_case = $11, first_token_time = coalesce(a.first_token_time, $12)
     FROM before
     WHERE a.tenant_id = $1 AND a.job_id = $2 AND a.number = $3 AND a.run_token = $4
     RETURNING a.number

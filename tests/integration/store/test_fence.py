@@ -10,14 +10,14 @@ import asyncpg
 import pytest
 
 from budget.postgres import Transaction
-from jobs_store.attempts import ZERO
+from jobs_store.attempts import ZERO, ProviderCost
 from jobs_store.endings import Due, Fence, Return, Verdict, requeue_jobs
 from jobs_store.events import attempt_ended, state_changed
 from jobs_store.identifiers import START, epoch_of
 from jobs_store.new_job import SPEC_VERSION
 from jobs_store.runs import Claimed
 from jobs_store.statements import statement
-from jobs_store.states import AttemptOutcome, Cause, CostBasis, JobState
+from jobs_store.states import AttemptOutcome, Cause, CostBasis, ErrorClass, JobState
 from tests.integration.store.invariants import broken
 from tests.integration.store.locks import Connection, superuser, until_waiting
 from tests.store import (
@@ -31,6 +31,7 @@ from tests.store import (
     acceptance_of,
     cancelled_end_of,
     deltas_of,
+    failed,
     failure_of,
     policy_of,
     release_of,
@@ -292,6 +293,19 @@ async def test_what_a_zombie_tells_of_its_cost_counts_for_the_next_attempt(store
     assert await store.runs.record_lost_attempt(token_of(zombie), 1, succeeded(), budget=time_enough())
     assert (CHARGE, ZERO) == await spent(store, zombie)
     assert await store.runs.tally(token_of(zombie), budget=time_enough()) is None
+    async with superuser(store) as connection:
+        assert {} == await broken(connection)
+
+
+async def test_a_zombie_whose_call_was_refused_tells_that_it_cost_nothing(store: Store) -> None:
+    await store.tenant()
+    zombie = await store.running(lease=OVER)
+    async with taken_over(store, zombie):
+        pass
+    refused = failed(ErrorClass.PERMANENT)
+    assert ProviderCost.nothing() == refused.cost
+    assert await store.runs.record_lost_attempt(token_of(zombie), 1, refused, budget=time_enough())
+    assert (ZERO, ZERO) == await spent(store, zombie)
     async with superuser(store) as connection:
         assert {} == await broken(connection)
 

@@ -1,7 +1,7 @@
 """One run: the plan carried out on a stage, what was broken, and the report."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from tests.torture.report import Report, count_provider_strikes, report_of, shor
 from tests.torture.stage import Stage, staged
 from tests.torture.submitters import Submitters
 from tests.torture.tally import Tally
+from tests.torture.verifier import Verifier
 from tests.torture.watchers import Watchers
 
 SETTLE_LIMIT: Final = 90.0
@@ -37,12 +38,16 @@ class Run:
         self._submitters = Submitters(plan, self._calls, self._funds, self._watchers, tally)
         self._faults = Faults(plan, stage, self._funds, self._submitters.see_through, tally)
         self._memory = Memory(stage)
+        self._verifier = Verifier(self._calls, tally)
 
     async def carry_out(self) -> None:
         """Everything that is planned, until all jobs have come to their ends or the limit is over."""
         await self._funds.open()
         self._tally.begin()
-        looking = asyncio.create_task(self._memory.run(), name="memory")
+        beside = [
+            asyncio.create_task(self._memory.run(), name="memory"),
+            asyncio.create_task(self._verifier.run(), name="verifier"),
+        ]
         try:
             async with asyncio.timeout(self._plan.seconds + SETTLE_LIMIT), asyncio.TaskGroup() as group:
                 group.create_task(self._faults.run(), name="faults")
@@ -51,14 +56,13 @@ class Run:
             self._tally.breach("not everything came to its end")
             self._tally.breaches(self._submitters.unfinished())
         finally:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
+            await _cancelled(beside)
 
     async def check(self) -> Facts:
         """Compare what is with what was promised."""
         acknowledged = list(self._submitters.acknowledged.values())
         facts = await gathered(self._stage.owner_dsn, self._stage.provider.address)
+        await self._verifier.at_the_end()
         self._tally.breaches(await contradictions(self._calls, facts, acknowledged))
         found = all_broken(
             facts, acknowledged=acknowledged, watched=self._watchers.finished, moved=self._funds.moved
@@ -90,3 +94,12 @@ async def torture(plan: Plan, folder: Path) -> Report:
         return run.report(facts)
     finally:
         tally.close()
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """End them; what one of them failed with is raised."""
+    for task in tasks:
+        task.cancel()
+    for ending in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ending, Exception):
+            raise ending

@@ -33,6 +33,9 @@ WORKER: Final[Mapping[str, str]] = {
 JOBS: Final[Mapping[str, str]] = {
     "REAP_INTERVAL": "0.5",
     "REAP_WAIT": "0.2",
+    "BACKOFF_BASE": "0.05",
+    "BACKOFF_CAP": "1.0",
+    "HOLD_TIMEOUT": HOLD_TIMEOUT,
     "DRAIN_GRACE": DRAIN_GRACE,
     "HEARTBEAT": "2.0",
 }

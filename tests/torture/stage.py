@@ -16,7 +16,7 @@ from launcher import components, postgres
 from launcher.components import SIMULATED
 from launcher.postgres import RunningPostgres
 from launcher.processes import Child, Command
-from launcher.roles import REQUEST, WORKER, role_dsn
+from launcher.roles import READONLY, REQUEST, WORKER, role_dsn
 from migrations.runner import migrate
 from tests.postgres import fast_folder
 from tests.proxied import through
@@ -141,7 +141,11 @@ class Stage:
 
     def _job_service(self, name: str) -> Command:
         ways = self.ways[name]
-        environment = {**settings.JOBS, "LISTEN_DATABASE_URL": through(ways.wake_ups, self._role(REQUEST))}
+        environment = {
+            **settings.JOBS,
+            "LISTEN_DATABASE_URL": through(ways.wake_ups, self._role(REQUEST)),
+            "READONLY_DATABASE_URL": through(ways.data, self._role(READONLY)),
+        }
         return components.jobs_service(
             name,
             environment,

@@ -119,6 +119,13 @@ REASONS: Final = _table(
         retryable=True,
     ),
     Reason(
+        name="NEWER_RELEASE_NEEDED",
+        code=StatusCode.UNAVAILABLE,
+        meaning="The key was made by a newer release than this server's, which cannot compare the spec.",
+        action="Send again: a server of that release can. The job is there, unchanged.",
+        retryable=True,
+    ),
+    Reason(
         name="WORKER_UNAVAILABLE",
         code=StatusCode.UNAVAILABLE,
         meaning="No worker can be reached for this call.",

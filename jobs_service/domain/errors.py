@@ -27,6 +27,17 @@ class PricingUnavailable(Exception):
         self.retry_after = 0.5 if retry_after is None else retry_after
 
 
+class NewerReleaseNeeded(Exception):
+    """What is asked about was written by a newer release; nothing was changed."""
+
+    reason = "NEWER_RELEASE_NEEDED"
+    retry_after = 1.0
+
+    def __init__(self, *, hash_version: int) -> None:
+        super().__init__("the key was made by a newer release, and this server cannot compare the spec")
+        self.metadata = {"hash_version": str(hash_version)}
+
+
 class MaxChargeTooLow(Exception):
     """The worst case at the rate card is above what the caller wants to pay at most.
 

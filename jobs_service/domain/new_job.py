@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from jobs_service.domain.caller import Caller
 from jobs_service.domain.draft import SpecDraft, canonical
+from jobs_service.domain.errors import NewerReleaseNeeded
 from jobs_service.domain.pricing import cost_limit, unknown_outcome_policy
 from jobs_service.domain.spec import Spec
 from jobs_store.attempts import ProviderCost
@@ -31,8 +32,13 @@ class CreateRequest:
         """What the key is looked up by."""
         return key_digest(self.idempotency_key)
 
-    def request_digest(self, version: int = HASH_VERSION) -> bytes:
-        """What the spec is compared by, under the version that a key was made with."""
+    def request_digest(self, version: int) -> bytes:
+        """What the spec is compared by, under the version that a key was made with.
+
+        NewerReleaseNeeded when only a later release knows that version.
+        """
+        if version > HASH_VERSION:
+            raise NewerReleaseNeeded(hash_version=version)
         return request_digest(canonical(self.draft), version)
 
 
@@ -55,7 +61,7 @@ def new_job(
         key=Key(
             digest=request.key_digest,
             hash_version=HASH_VERSION,
-            request_digest=request.request_digest(),
+            request_digest=request.request_digest(HASH_VERSION),
             lifetime=terms.key_lifetime,
         ),
         origin=Origin(

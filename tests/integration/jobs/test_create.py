@@ -1,7 +1,9 @@
 """CreateJob: once a key, priced, paid for, or nothing."""
 
 import asyncio
+from collections.abc import Callable
 from decimal import Decimal
+from typing import cast
 
 import pytest
 from grpc import StatusCode
@@ -9,6 +11,7 @@ from grpc import StatusCode
 from hourglass.jobs.v1 import admin_service_pb2 as admin_pb
 from hourglass.jobs.v1 import job_pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
+from jobs_store.idempotency import DEFAULTS, HASH_VERSION
 from servicekit.wire_money import amount_of, money_of
 from tests.jobs import MODEL, TENANT, Jobs, failure, message, of, seconds, spec
 
@@ -61,6 +64,51 @@ async def test_a_spelled_out_default_an_order_and_a_quote_do_not_make_another_sp
         quote_id="01890000-0000-7000-8000-000000000000",
     )
     assert (again.replayed, again.job.job_id) == (True, first.job.job_id)
+
+
+@pytest.fixture
+def next_release(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Deploys a release whose default of max_output_token_count is another one."""
+
+    def deploy() -> None:
+        changed = {**DEFAULTS[HASH_VERSION], "max_output_tokens": 2048}
+        monkeypatch.setitem(cast("dict[int, object]", DEFAULTS), HASH_VERSION + 1, changed)
+        for module in ("spec", "new_job"):
+            monkeypatch.setattr(f"jobs_service.domain.{module}.HASH_VERSION", HASH_VERSION + 1)
+
+    return deploy
+
+
+@pytest.mark.scenario("I3")
+async def test_after_a_default_changed_in_a_release_an_old_key_means_what_it_meant(
+    jobs: Jobs, next_release: Callable[[], None]
+) -> None:
+    """It is compared under the defaults of the release that made it, left out or spelled out."""
+    first = await jobs.create("k1")
+    next_release()
+    left_out = await jobs.create("k1")
+    spelled_out = await jobs.create("k1", max_output_token_count=1024)
+    for again in (left_out, spelled_out):
+        assert (True, first.job.job_id) == (again.replayed, again.job.job_id)
+    refused = await failure(jobs.create("k1", max_output_token_count=2048))
+    assert "IDEMPOTENCY_KEY_REUSED" == refused.reason
+    new = await jobs.create("k2")
+    again = await jobs.create("k2", max_output_token_count=2048)
+    assert (True, new.job.job_id) == (again.replayed, again.job.job_id)
+    assert amount_of(new.job.charge.reserved_amount) > amount_of(first.job.charge.reserved_amount)
+
+
+@pytest.mark.scenario("I3")
+async def test_a_key_of_a_newer_release_is_left_to_servers_that_can_compare_it(
+    jobs: Jobs, next_release: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While releases overlap, or after one was taken back."""
+    next_release()
+    await jobs.create("k1")
+    monkeypatch.undo()
+    refused = await failure(jobs.create("k1"))
+    assert (StatusCode.UNAVAILABLE, "NEWER_RELEASE_NEEDED") == refused.kind
+    assert 1 == await jobs.count("job_facts")
 
 
 @pytest.mark.scenario("I3")

@@ -14,6 +14,7 @@ from hourglass.jobs.v1 import admin_service_pb2 as pb
 from jobs_store.identifiers import TenantId
 from jobs_store.signals import Channel
 from servicekit.wire_time import timestamp_of
+from tests.integration.store.locks import superuser, until_waiting
 from tests.jobs import TENANT, Jobs, failure, of
 from tests.store import LANE, Store, open_store, time_enough
 from tests.waiting import eventually
@@ -109,6 +110,16 @@ async def test_many_claims_at_once_take_nothing_once_a_pause_is_answered(jobs: J
     assert [0, 0, 0] == await asyncio.gather(*claims)
 
 
+async def test_a_claim_that_waited_for_the_pause_takes_nothing(jobs: Jobs, store: Store) -> None:
+    await store.create(DEMO)
+    async with superuser(store) as connection, superuser(store) as watching:
+        async with connection.transaction():
+            await connection.execute("UPDATE hourglass.lanes SET paused_time = now()")
+            claim = asyncio.create_task(store.claim())
+            await until_waiting(watching)
+        assert [] == await claim
+
+
 async def test_resume_wakes_the_workers(jobs: Jobs, store: Store) -> None:
     await store.create(DEMO)
     await pause(jobs)
@@ -138,10 +149,14 @@ async def test_a_parking_without_a_known_end_shows_none(jobs: Jobs, store: Store
 async def test_what_waits_in_a_paused_lane_does_not_get_older(jobs: Jobs, store: Store) -> None:
     await store.create(DEMO, queue_timeout=0.2)
     await pause(jobs)
-    await jobs.sql("UPDATE hourglass.lane_closures SET start_time = start_time - interval '1 min'")
+    minute = "interval '1 min'"
     await jobs.sql(
-        "UPDATE hourglass.jobs SET queue_start_time = queue_start_time - interval '1 min',"
-        " queue_deadline = queue_deadline - interval '1 min'"
+        f"UPDATE hourglass.lane_closures SET start_time = start_time - {minute},"
+        f" end_time = end_time - {minute}"
+    )
+    await jobs.sql(
+        f"UPDATE hourglass.jobs SET queue_start_time = queue_start_time - {minute},"
+        f" queue_deadline = queue_deadline - {minute}"
     )
     assert 0 == (await store.reaper.reap(budget=time_enough())).expired
     await resume(jobs)

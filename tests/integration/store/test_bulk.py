@@ -19,7 +19,7 @@ from jobs_store.states import JobState
 from servicekit.errors import Draining
 from tests.bulk import decider_of, order, outcomes_of, pages_of
 from tests.integration.store.locks import Connection, superuser
-from tests.store import LANE, RESERVED, TENANT, Store, policy_of, time_enough
+from tests.store import LANE, RESERVED, TENANT, Store, policy_of, price, time_enough
 
 pytestmark = pytest.mark.every_postgres
 
@@ -40,12 +40,12 @@ async def test_a_page_ends_where_it_is_full_and_the_next_one_goes_on(store: Stor
 async def test_a_search_that_finds_little_goes_on_where_it_looked_last(store: Store) -> None:
     await store.tenant()
     await store.tenant(OTHER)
-    waiting = [await store.create() for _ in range(7)] + [await store.create(OTHER) for _ in range(3)]
+    often = [await store.create() for _ in range(7)]
+    seldom = [await store.create(OTHER, price=price(lane="seldom/lane")) for _ in range(3)]
     decider = decider_of(store, looked_at=2)
-    rare = JobsMeant(lane="nowhere")
-    assert [] == await outcomes_of(decider, order(BulkAction.CANCEL, rare))
-    told = await outcomes_of(decider, order(BulkAction.CANCEL, JobsMeant(lane=LANE)))
-    assert waiting == [outcome.job_id for outcome in told]
+    for lane, jobs in {"nowhere": [], "seldom/lane": seldom, LANE: often}.items():
+        told = await outcomes_of(decider, order(BulkAction.CANCEL, JobsMeant(lane=lane)))
+        assert jobs == [outcome.job_id for outcome in told]
 
 
 async def test_a_page_whose_time_is_nearly_over_tells_what_it_did_and_a_new_one_goes_on(

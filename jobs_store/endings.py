@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
+from budget.errors import ConstraintViolation
 from budget.postgres import Record
 from jobs_store.attempts import AttemptEnd
 from jobs_store.errors import AlreadySettled
@@ -19,6 +20,9 @@ from jobs_store.identifiers import JobId, RunToken, Sequence, TenantId
 from jobs_store.statements import statement
 from jobs_store.states import Cause, FinishReason, JobState
 from jobs_store.stored_json import dump
+
+SETTLED_WITH_THE_ENDING: Final = "reservations_settled_with_the_ending"
+"""What finish_jobs names when an ending finds no reservation to settle."""
 
 
 class Verdict(StrEnum):
@@ -158,10 +162,14 @@ class Executor(Protocol):
 async def finish_jobs(executor: Executor, endings: Many[Finish]) -> list[Ended]:
     """End jobs for good and settle their money; answers what each came to, in order.
 
-    Raises AlreadySettled, for the whole transaction, when a job's money had been settled without ending it.
+    Raises AlreadySettled, and ends none of them, when a job's money had been settled without ending it.
     """
-    rows = await executor.fetch(statement("finish_jobs"), _rows(endings))
-    _require_all_settled(endings, rows)
+    try:
+        rows = await executor.fetch(statement("finish_jobs"), _rows(endings))
+    except ConstraintViolation as violation:
+        if violation.constraint != SETTLED_WITH_THE_ENDING:
+            raise
+        raise AlreadySettled(*(ending.fence.job_id for ending in endings)) from violation
     return [
         Ended(
             verdict=Verdict(row["verdict"]),
@@ -185,14 +193,6 @@ async def requeue_jobs(executor: Executor, endings: Many[Return]) -> list[Ended]
         )
         for row in rows
     ]
-
-
-def _require_all_settled(endings: Many[Finish], rows: Many[Record]) -> None:
-    """The statement answers an ending that holds by the reservation that it settled."""
-    answered = {row["ordinal"] for row in rows}
-    for ordinal, ending in enumerate(endings):
-        if ordinal not in answered:
-            raise AlreadySettled(ending.fence.job_id)
 
 
 def _rows(endings: Many[Finish | Return]) -> str:

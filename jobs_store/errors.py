@@ -229,9 +229,9 @@ class FundsTooLow(StoreError):
 
 
 class AlreadySettled(StoreError):
-    """The job's money was settled before the job ended: `verify` names such rows."""
+    """The money of one of these jobs was settled before the job ended: `verify` names such rows."""
 
     reason = "INTERNAL"
 
-    def __init__(self, job_id: UUID) -> None:
-        super().__init__(metadata={"job_id": str(job_id)})
+    def __init__(self, *job_ids: UUID) -> None:
+        super().__init__(metadata={"job_ids": " ".join(map(str, job_ids[:10]))})

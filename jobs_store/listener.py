@@ -5,7 +5,7 @@ silent tells nobody, so the connection is asked for a sign of life (asyncpg#519)
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
@@ -41,12 +41,16 @@ class ListenerLimits:
 
 
 class Listener:
-    """Wakes the subscriptions of this process; after every connect it wakes all, since some were missed."""
+    """Wakes the subscriptions of this process; after every connect it wakes all, since some were missed.
+
+    channels: those that the process has subscriptions for; what comes on others costs it time for nothing.
+    """
 
     def __init__(
         self,
         dsn: str,
         subscriptions: Subscriptions,
+        channels: Iterable[Channel] = tuple(Channel),
         *,
         application_name: str,
         backoff: Backoff,
@@ -59,6 +63,7 @@ class Listener:
         self.listening = False
         self._dsn = dsn
         self._subscriptions = subscriptions
+        self._channels = tuple(channels)
         self._application_name = application_name
         self._backoff = backoff
         self._limits = limits or ListenerLimits()
@@ -115,7 +120,7 @@ class Listener:
 
     async def _subscribe(self, connection: Connection, *, budget: Budget) -> None:
         async with asyncio.timeout(budget.remaining()):
-            for channel in Channel:
+            for channel in self._channels:
                 await connection.add_listener(channel, self._hear)
 
     def _begin(self) -> None:

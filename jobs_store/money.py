@@ -6,7 +6,6 @@ Nothing in between is rounded, so the parts of a breakdown may add up to less th
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from decimal import (
     ROUND_CEILING,
     ROUND_FLOOR,
@@ -21,20 +20,21 @@ from decimal import (
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 NANO: Final = Decimal("0.000000001")
 MAX_AMOUNT: Final = Decimal(10) ** 12
 """No single amount reaches this many dollars; NUMERIC(21, 9) columns hold it."""
 
 _ERRORS: Final = [InvalidOperation, DivisionByZero, Overflow]
+# Blocks work on copies of these.
+_EXACT: Final = Context(prec=60, traps=[*_ERRORS, Inexact])
+_ROUNDING: Final = Context(prec=60, traps=_ERRORS)
 
 
-@contextmanager
-def exact_arithmetic() -> Iterator[None]:
+def exact_arithmetic() -> AbstractContextManager[Context]:
     """Decimal arithmetic in this block is exact, or raises ``decimal.Inexact``; it never rounds silently."""
-    with localcontext(Context(prec=60, traps=[*_ERRORS, Inexact])):
-        yield
+    return localcontext(_EXACT)
 
 
 def round_up(amount: Decimal) -> Decimal:
@@ -53,5 +53,5 @@ def cut(amount: Decimal) -> Decimal:
 def _to_nano(amount: Decimal, rounding: str) -> Decimal:
     if not amount.is_finite() or not 0 <= amount <= MAX_AMOUNT:
         raise ValueError(f"not an amount of money: {amount}")
-    with localcontext(Context(prec=60, rounding=rounding, traps=_ERRORS)):
-        return amount.quantize(NANO)
+    with localcontext(_ROUNDING):
+        return amount.quantize(NANO, rounding=rounding)

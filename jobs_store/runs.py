@@ -4,9 +4,11 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from budget.core import Budget
+from budget.policy import Policy
 from budget.postgres import Database, Record
 from jobs_store.attempts import AttemptEnd
 from jobs_store.creation import PolicyOf
@@ -189,9 +191,7 @@ class RunStore:
 
     async def finish(self, endings: Many[Finish], *, budget: Budget) -> list[Ended]:
         """Accept results or end jobs otherwise, and settle their money; each is all or nothing."""
-        policy = self._policy_of("finish_jobs")
-        async with self._database.transaction(budget, policy) as transaction:
-            return await finish_jobs(transaction, endings)
+        return await finish_jobs(self._single("finish_jobs", budget), endings)
 
     async def requeue(self, endings: Many[Return], *, budget: Budget) -> list[Ended]:
         """End attempts whose jobs go on."""
@@ -250,8 +250,23 @@ class RunStore:
         rows = await self._fetch("confirm_tokens", *_columns(runs), budget=budget)
         return [Verdict(row["verdict"]) for row in rows]
 
+    def _single(self, name: str, budget: Budget) -> "_Single":
+        return _Single(database=self._database, budget=budget, policy=self._policy_of(name))
+
     async def _fetch(self, name: str, *arguments: object, budget: Budget) -> list[Record]:
         return await self._database.fetch(budget, self._policy_of(name), statement(name), *arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Single:
+    """Runs one statement, which is its own transaction: its locks are free before its answer has arrived."""
+
+    database: Database
+    budget: Budget
+    policy: Policy
+
+    async def fetch(self, sql: str, *arguments: object) -> list[Record]:
+        return await self.database.fetch(self.budget, self.policy, sql, *arguments)
 
 
 def _columns(runs: Many[Held]) -> tuple[list[TenantId], list[JobId], list[RunToken]]:
@@ -328,8 +343,14 @@ def claimed_of(row: Record) -> Claimed:
         attempt_timeout=row["attempt_timeout"],
         terms=terms_of(row),
         tally=tally_of(row),
-        rate_card=RateCard.from_json(load_object(row["rate_card"])),
-        provider_rate_card=RateCard.from_json(load_object(row["provider_rate_card"])),
+        rate_card=_card_of(row["rate_card"]),
+        provider_rate_card=_card_of(row["provider_rate_card"]),
         input_token_bound=row["input_token_bound"],
         input_token_estimate=row["input_token_estimate"],
     )
+
+
+@lru_cache(maxsize=1024)
+def _card_of(stored: str) -> RateCard:
+    """Jobs of one model and price version have the same card: reading it costs more than all the rest of a row."""
+    return RateCard.from_json(load_object(stored))

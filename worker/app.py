@@ -19,7 +19,7 @@ from jobs_store.reaper_loop import ReaperLoop, ReaperPace
 from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.retention_loop import RetentionLoop, RetentionPace
 from jobs_store.runs import RunStore
-from jobs_store.signals import silent
+from jobs_store.signals import Channel, silent
 from jobs_store.wakeups import Listener, Notifier, Subscriptions
 from servicekit.health import ReadinessLoop
 from servicekit.lifecycle import background_loops
@@ -51,11 +51,13 @@ from worker.supervisor import RunKit, Supervisor
 from worker.tracing import RunTraces
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from jobs_store.creation import PolicyOf
     from jobs_store.signals import Notify
     from servicekit.lifecycle import Loop, Loops
+    from worker.providers.protocol import Provider
+    from worker.providers.routes import ProviderRoute
     from worker.settings import WorkerSettings
 
 TELEMETRY_STOP_LIMIT: Final = 2.0
@@ -94,9 +96,17 @@ async def run(settings: WorkerSettings, stopping: asyncio.Event) -> None:
 
 
 @asynccontextmanager
-async def working(settings: WorkerSettings, stopping: asyncio.Event) -> AsyncIterator[Worker]:
-    """A worker during its body, drained at the end. `stopping` is set when a Drain call asks for the end."""
-    worker = Worker(settings, DrainOrder(stopping))
+async def working(
+    settings: WorkerSettings,
+    stopping: asyncio.Event,
+    *,
+    provider_of: Callable[[ProviderRoute], Provider] = OpenAICompatible,
+) -> AsyncIterator[Worker]:
+    """A worker during its body, drained at the end. `stopping` is set when a Drain call asks for the end.
+
+    provider_of: makes the provider of a route.
+    """
+    worker = Worker(settings, DrainOrder(stopping), provider_of)
     try:
         async with (
             background_loops(grace=LOOPS_STOP_LIMIT) as loops,
@@ -115,9 +125,15 @@ async def working(settings: WorkerSettings, stopping: asyncio.Event) -> AsyncIte
 class Worker:
     """The parts of one worker process."""
 
-    def __init__(self, settings: WorkerSettings, drain_order: DrainOrder) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        drain_order: DrainOrder,
+        provider_of: Callable[[ProviderRoute], Provider],
+    ) -> None:
         self._settings = settings
         self._drain_order = drain_order
+        self._provider_of = provider_of
         self._policy_of: PolicyOf = settings.policies.of_dependency(POSTGRES)
         self._jitter = random.SystemRandom().random
         self._backoff = Backoff(jitter=self._jittered)
@@ -221,7 +237,11 @@ class Worker:
         self._notifier = Notifier(notices, self._policy_of, backoff=self._backoff)
         self._notify: Notify = self._notifier.notify if settings.wake_ups else silent
         self._listener = Listener(
-            direct, self._subscriptions, application_name=f"listener {name}", backoff=self._backoff
+            direct,
+            self._subscriptions,
+            (Channel.JOBS_READY, Channel.CANCELS),
+            application_name=f"listener {name}",
+            backoff=self._backoff,
         )
         self._reaper = self._build_reaper(reaping)
 
@@ -260,7 +280,7 @@ class Worker:
         routes = Routes(routes=settings.routes)
         self._lanes = Lanes(routes, store)
         self._providers = Providers(
-            routes=routes, by_name={route.name: OpenAICompatible(route) for route in routes.routes}
+            routes=routes, by_name={route.name: self._provider_of(route) for route in routes.routes}
         )
         self.renewal = self._build_renewal()
         self._supervisor = Supervisor(

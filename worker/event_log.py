@@ -62,7 +62,10 @@ class EventLog:
         """Number of the first event that is held."""
         self._durable = FIRST_FREE_EVENT - 1
         self._size = 0
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
+        """Made by whoever waits: most logs are never read."""
+        self.watched = False
+        """Whether anybody has begun to read it."""
 
     @property
     def epoch(self) -> int:
@@ -134,6 +137,7 @@ class EventLog:
         first event.
         Raises TooFarBack when events between the cursor and what is held are missing.
         """
+        self.watched = True
         epoch = epoch_of(cursor)
         if epoch == self._run.epoch:
             return cursor - sequence(epoch, 0) + 1
@@ -152,6 +156,7 @@ class EventLog:
         try:
             async with asyncio.timeout(seconds):
                 while self.last < place and self.end is None:
+                    self._changed = self._changed or asyncio.Event()
                     await self._changed.wait()
         except TimeoutError:
             return False
@@ -188,8 +193,9 @@ class EventLog:
         return events > self._limits.events or size > self._limits.size
 
     def _tell(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
 
 def _events_of_claim(run: Claimed, worker_id: str) -> list[Event]:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from budget.core import Budget
-from budget.errors import BudgetError, CommitOutcomeUnknown, ConstraintViolation
+from budget.errors import BudgetError, ConstraintViolation
 from jobs_store.endings import Finish, Verdict
 from jobs_store.events import EventKind, NewEvent
 from jobs_store.identifiers import epoch_of
 from jobs_store.signals import job_changed, jobs_ready
-from jobs_store.states import Cause, JobState
+from jobs_store.states import AttemptOutcome, Cause, JobState
 from worker.ending import EndedRun, Ending, cancelled, ending_of
 from worker.event_log import LogEnd
 from worker.outcome import Answered, Stop, Unsent, stop_of
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from jobs_store.pacing import Backoff
     from jobs_store.runs import RunStore
     from jobs_store.signals import Notify
-    from jobs_store.states import AttemptOutcome
     from worker.active import Run
     from worker.flusher import Flusher
     from worker.group_commit import GroupCommit
     from worker.metrics import RunMetrics
     from worker.outcome import CallEnd
 
+OUTCOMES_OF_TAKEOVERS: Final = frozenset({AttemptOutcome.UNKNOWN, AttemptOutcome.NOT_SENT})
+"""What others write of a run that lost its lease; what else stands there is the run's own word."""
 _log = structlog.stdlib.get_logger("hourglass.worker")
 
 
@@ -67,7 +68,7 @@ class Writing:
     tries: int = 0
     faults: int = 0
     in_doubt: AttemptOutcome | None = field(default=None)
-    """What a try wanted to write whose commit was never answered: it may hold."""
+    """What a try wanted to write that came to no answer: it may hold."""
 
 
 class Finisher:
@@ -125,8 +126,9 @@ class Finisher:
         ending = await self._ending(writing)
         try:
             result = await self._write(writing, ending)
-        except CommitOutcomeUnknown:
-            writing.in_doubt = _outcome(ending)
+        except BudgetError as error:
+            if not isinstance(error, ConstraintViolation):
+                writing.in_doubt = _attempt(ending).outcome
             raise
         match result.verdict:
             case Verdict.OK:
@@ -168,10 +170,8 @@ class Finisher:
 
     def _took(self, run: Run, ending: Ending, result: Ended) -> None:
         claimed, write = run.claimed, ending.write
-        if result.last_sequence is not None and epoch_of(result.last_sequence) == claimed.epoch:
-            assert result.time is not None, "an ending that was taken has its time"
-            last = [_as_stored(event, result) for event in ending.last_events]
-            run.log.complete(run.log.place_events(last, time=result.time))
+        if run.log.watched:
+            _show_end(run, ending, result)
         run.log.close(LogEnd.COMPLETE)
         self._notify(job_changed(claimed.tenant, claimed.job_id))
         if write.state is JobState.QUEUED:
@@ -181,9 +181,7 @@ class Finisher:
     async def _lose(self, writing: Writing, attempt: AttemptEnd) -> None:
         """The row is not the run's any more, or does not want this outcome; its cost is still its own."""
         run, number = writing.run, writing.run.claimed.attempt_number
-        if writing.in_doubt is not None and writing.in_doubt is await self._store.outcome_of(
-            run.held, number, budget=self._step(writing)
-        ):
+        if await self._is_there_already(writing, attempt):
             run.log.close(LogEnd.COMPLETE)
             return
         run.log.close(LogEnd.NOT_OWNER)
@@ -192,6 +190,15 @@ class Finisher:
         await self._store.record_lost_attempt(run.held, number, attempt, budget=self._step(writing))
         if isinstance(writing.ended.end, Answered):
             self._metrics.stale_result(run.claimed)
+
+    async def _is_there_already(self, writing: Writing, attempt: AttemptEnd) -> bool:
+        """Whether a try whose answer was lost holds, be it one that the group commit has made again."""
+        if writing.in_doubt is None and attempt.outcome in OUTCOMES_OF_TAKEOVERS:
+            return False
+        stored = await self._store.outcome_of(
+            writing.run.held, writing.run.claimed.attempt_number, budget=self._step(writing)
+        )
+        return stored is (writing.in_doubt or attempt.outcome)
 
     async def _take_breath(self, writing: Writing, error: BudgetError) -> None:
         writing.tries += 1
@@ -222,8 +229,12 @@ def _attempt(ending: Ending) -> AttemptEnd:
     return ending.write.attempt
 
 
-def _outcome(ending: Ending) -> AttemptOutcome:
-    return _attempt(ending).outcome
+def _show_end(run: Run, ending: Ending, result: Ended) -> None:
+    """Shows the log's readers the last events as the statement has written them, if that is their epoch."""
+    if result.last_sequence is not None and epoch_of(result.last_sequence) == run.claimed.epoch:
+        assert result.time is not None, "an ending that was taken has its time"
+        last = [_as_stored(event, result) for event in ending.last_events]
+        run.log.complete(run.log.place_events(last, time=result.time))
 
 
 def _as_stored(event: NewEvent, result: Ended) -> NewEvent:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
 
     from worker.outcome import Stop
 
@@ -28,30 +28,44 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.stop: Stop | None = None
-        self._timer: asyncio.Timeout | None = None
+        self.timer: asyncio.Timeout | None = None
+        """Of the present block."""
 
     def order(self, stop: Stop) -> None:
         """Ends the present block, if there is one. On the loop's own thread only."""
         if self.stop is not None:
             return
         self.stop = stop
-        if self._timer is not None:
-            self._timer.reschedule(asyncio.get_running_loop().time())
+        if self.timer is not None:
+            self.timer.reschedule(asyncio.get_running_loop().time())
 
-    @asynccontextmanager
-    async def guard(self) -> AsyncIterator[None]:
+    def guard(self) -> AbstractAsyncContextManager[None]:
         """Raises Interrupted when the run is told to stop before the block has ended."""
-        if self.stop is not None:
-            raise Interrupted(self.stop)
-        timer = asyncio.timeout(None)
+        return _Guard(self)
+
+
+class _Guard:
+    """The block of `Interrupt.guard`."""
+
+    __slots__ = ("_interrupt", "_timer")
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        self._interrupt = interrupt
+        self._timer = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        if self._interrupt.stop is not None:
+            raise Interrupted(self._interrupt.stop)
+        await self._timer.__aenter__()
+        self._interrupt.timer = self._timer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._interrupt.timer = None
         try:
-            async with timer:
-                self._timer = timer
-                try:
-                    yield
-                finally:
-                    self._timer = None
+            await self._timer.__aexit__(kind, error, trace)
         except TimeoutError:
-            if timer.expired() and self.stop is not None:
-                raise Interrupted(self.stop) from None
-            raise
+            if self._interrupt.stop is None:
+                raise
+            raise Interrupted(self._interrupt.stop) from None

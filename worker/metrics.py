@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 import structlog
 from opentelemetry import metrics
 
+from jobs_store.states import JobState
+
 if TYPE_CHECKING:
     from jobs_store.attempts import AttemptEnd
     from jobs_store.runs import Claimed
-    from jobs_store.states import Cause, JobState
+    from jobs_store.states import Cause
 
 _log = structlog.stdlib.get_logger("hourglass.worker")
 
 
 class RunMetrics:
-    """Counts ends of runs; each is one line in the log too."""
+    """Counts ends of runs. One that did not go well is a line in the log too."""
 
     def __init__(self, meter: metrics.Meter | None = None) -> None:
         meter = meter or metrics.get_meter("hourglass.worker")
@@ -37,6 +39,8 @@ class RunMetrics:
     def ended(self, run: Claimed, attempt: AttemptEnd, *, state: JobState, cause: Cause) -> None:
         """A run ended, and its job is in `state` now."""
         self._ended.add(1, {"lane": run.lane, "outcome": attempt.outcome, "state": state, "cause": cause})
+        if state is JobState.SUCCEEDED:
+            return
         _log.info(
             "run ended",
             tenant=run.tenant,

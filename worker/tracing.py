@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.trace import Link, SpanKind
+from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 if TYPE_CHECKING:
@@ -50,12 +50,14 @@ class RunTraces:
             context=_NO_PARENT,
             kind=SpanKind.CONSUMER,
             attributes=attributes,
-            links=_links(claimed),
         ) as span:
+            if span.is_recording():
+                _link(span, claimed)
             yield span
 
 
-def _links(claimed: Claimed) -> list[Link]:
+def _link(span: trace.Span, claimed: Claimed) -> None:
     headers = {"traceparent": claimed.traceparent, "tracestate": claimed.tracestate}
     made_by = trace.get_current_span(_W3C.extract(headers, context=_NO_PARENT)).get_span_context()
-    return [Link(made_by)] if made_by.is_valid else []
+    if made_by.is_valid:
+        span.add_link(made_by)

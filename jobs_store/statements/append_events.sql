@@ -7,7 +7,7 @@ WITH input AS MATERIALIZED (
         first_event integer, events jsonb
     )
 ), fenced AS MATERIALIZED (
-    SELECT r.*, j.state AS prior_state, j.cancel_request_time
+    SELECT r.*, j.state AS prior_state, j.last_sequence, j.cancel_request_time
     FROM input r
     JOIN hourglass.jobs j ON j.tenant_id = r.tenant_id AND j.id = r.id
     WHERE j.run_token = r.run_token AND (j.epoch = r.epoch OR j.state = 'HELD')
@@ -23,8 +23,7 @@ WITH input AS MATERIALIZED (
     SELECT f.tenant_id, f.id, (f.epoch << 32) + f.first_event + e.position - 1, e.event ->> 'kind',
            coalesce((e.event ->> 'time')::timestamptz, clock_timestamp()), f.attempt_number, e.event ->> 'text', e.event -> 'attributes'
     FROM fenced f CROSS JOIN LATERAL jsonb_array_elements(f.events) WITH ORDINALITY AS e (event, position)
-    WHERE f.prior_state = 'RUNNING'
-    ON CONFLICT (tenant_id, job_id, sequence) DO NOTHING
+    WHERE f.prior_state = 'RUNNING' AND (f.epoch << 32) + f.first_event + e.position - 1 > f.last_sequence
 )
 SELECT r.ordinal, CASE WHEN f.ordinal IS NULL THEN 'LEASE_LOST'
                        WHEN f.prior_state = 'HELD' THEN 'HELD'

@@ -3,6 +3,7 @@
 -- the ender knows it (none for a QUEUED job). What an ender without a token of its own decided on old facts is checked
 -- again under the lock (due). Once a cancel is in the row nothing but CANCELLED is taken.
 -- A run whose job was put on HOLD meanwhile may still end it: the job passes through RUNNING then.
+-- An ending that finds no reservation to settle refuses the whole batch. Events up to the row's last_sequence are durable.
 -- Locks, each in order: jobs, attempts, reservations, lanes, tenant limits, tenant funds. What a wait for a job's lock may
 -- have changed is read from the locked row, never from other tables: the statement's snapshot is older than the lock.
 WITH input AS MATERIALIZED (
@@ -112,7 +113,7 @@ WITH input AS MATERIALIZED (
                        ELSE '{}' END
     FROM settled e
     CROSS JOIN LATERAL jsonb_array_elements(e.events) WITH ORDINALITY AS v (event, position)
-    ON CONFLICT (tenant_id, job_id, sequence) DO NOTHING
+    WHERE (e.epoch << 32) + e.base + v.position - 1 > e.last_sequence
 ), late_event AS (
     INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, attributes)
     SELECT tenant_id, id, (epoch << 32) + 1, 'STATE_CHANGED', now, 0,
@@ -153,6 +154,7 @@ WITH input AS MATERIALIZED (
     FROM locked_funds n WHERE f.tenant_id = n.tenant_id
 )
 SELECT ordinal, verdict, captured, end_sequence AS last_sequence, now AS end_time FROM settled
+WHERE hourglass.require_settled((SELECT count(*) FROM ending), (SELECT count(*) FROM settled))
 UNION ALL
 SELECT ordinal, verdict, 0, NULL, NULL FROM judged WHERE verdict <> 'OK'
 UNION ALL

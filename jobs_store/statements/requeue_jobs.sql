@@ -105,7 +105,7 @@ WITH input AS MATERIALIZED (
                        THEN jsonb_build_object('ready_time', e.ready_time) ELSE '{}' END
     FROM requeued e
     CROSS JOIN LATERAL jsonb_array_elements(e.events) WITH ORDINALITY AS v (event, position)
-    ON CONFLICT (tenant_id, job_id, sequence) DO NOTHING
+    WHERE (e.epoch << 32) + e.base + v.position - 1 > e.last_sequence
 ), locked_lanes AS MATERIALIZED (
     SELECT l.lane, n.freed
     FROM hourglass.lanes l

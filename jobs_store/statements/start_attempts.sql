@@ -14,20 +14,20 @@ WITH input AS MATERIALIZED (
     FOR NO KEY UPDATE OF j
 ), judged AS MATERIALIZED (
     SELECT ordinal, tenant_id, id, event, attributes, epoch, attempt_number, coalesce(send_time, clock_timestamp()) AS sent,
+           send_time IS NOT NULL AS sent_before,
            CASE WHEN cancel_request_time IS NOT NULL THEN 'CANCEL_REQUESTED'
                 WHEN prior_state <> 'RUNNING' THEN 'LEASE_LOST'
                 ELSE 'OK' END AS verdict
     FROM fenced
 ), started AS (
     UPDATE hourglass.jobs j
-    SET send_time = r.sent, last_sequence = greatest(j.last_sequence, (r.epoch << 32) + r.event)
+    SET send_time = r.sent, last_sequence = (r.epoch << 32) + r.event
     FROM judged r
-    WHERE r.verdict = 'OK' AND j.tenant_id = r.tenant_id AND j.id = r.id
+    WHERE r.verdict = 'OK' AND NOT r.sent_before AND j.tenant_id = r.tenant_id AND j.id = r.id
 ), events AS (
     INSERT INTO hourglass.job_events (tenant_id, job_id, sequence, kind, event_time, attempt_number, attributes)
     SELECT tenant_id, id, (epoch << 32) + event, 'ATTEMPT_SENT', sent, attempt_number, attributes
-    FROM judged WHERE verdict = 'OK'
-    ON CONFLICT (tenant_id, job_id, sequence) DO NOTHING
+    FROM judged WHERE verdict = 'OK' AND NOT sent_before
 )
 SELECT r.ordinal, coalesce(j.verdict, 'LEASE_LOST') AS verdict, CASE WHEN j.verdict = 'OK' THEN j.sent END AS send_time
 FROM input r LEFT JOIN judged j ON j.ordinal = r.ordinal

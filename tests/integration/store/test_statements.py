@@ -1,6 +1,7 @@
 """Every statement of the store runs, once, as the role that it is for."""
 
 import asyncio
+from dataclasses import replace
 from decimal import Decimal
 from uuid import UUID
 
@@ -9,7 +10,8 @@ import pytest
 from jobs_store.cancellation import CancelOutcome
 from jobs_store.endings import Verdict
 from jobs_store.errors import InsufficientFunds
-from jobs_store.identifiers import START, JobId, new_quote_id
+from jobs_store.events import EventKind
+from jobs_store.identifiers import START, JobId, new_quote_id, sequence
 from jobs_store.quotes import NewQuote, QuotedModel
 from jobs_store.reading import JobFilter
 from jobs_store.states import AttemptOutcome, JobState
@@ -200,3 +202,26 @@ async def test_a_refusal_for_lack_of_funds_says_what_was_available(store: Store)
     outcomes = await asyncio.gather(*(store.create() for _ in range(10)), return_exceptions=True)
     told = {refused.metadata["available"] for refused in outcomes if isinstance(refused, InsufficientFunds)}
     assert {f"{RESERVED / 4:.9f}"} == told
+
+
+async def test_what_is_sent_again_because_its_answer_was_lost_is_written_once(store: Store) -> None:
+    """Start step, events and an ending that brings events which are durable already."""
+    await store.tenant()
+    run = await store.running()
+    (again,) = await store.start(run)
+    assert Verdict.OK == again.verdict
+    first, both = deltas_of(run, "Hel"), deltas_of(run, "Hel", "lo.")
+    for append in (first, first, both):
+        assert [Verdict.OK] == await store.runs.append([append], budget=time_enough())
+    acceptance = acceptance_of(run)
+    whole = replace(acceptance, events=(*both.events, *acceptance.events))
+    (ended,) = await store.runs.finish([whole], budget=time_enough())
+    assert Verdict.OK == ended.verdict
+
+    events = await store.reader.events(TENANT, run.job_id, after=START, limit=100, budget=time_enough())
+    sequences = [event.sequence for event in events if event.sequence > sequence(run.epoch, 0)]
+    assert [sequence(run.epoch, number) for number in range(1, len(sequences) + 1)] == sequences
+    assert ["Hel", "lo."] == [event.text for event in events if event.text]
+    assert ended.last_sequence == sequences[-1]
+    sent = [event for event in events if event.kind is EventKind.ATTEMPT_SENT]
+    assert [again.send_time] == [event.time for event in sent]

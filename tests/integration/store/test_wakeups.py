@@ -378,3 +378,21 @@ async def test_a_signal_that_cannot_be_stored_costs_only_its_own_batch(
     with subscriptions.subscribe(READY) as wakeup:
         notifier.notify(READY)
         assert await wakeup.wait(a_budget())
+
+
+async def test_a_listener_hears_only_the_channels_that_its_process_waits_for(
+    database: TestDatabase, loops: Loops, subscriptions: Subscriptions, open_notifier: OpenNotifier
+) -> None:
+    """A worker has no use for the changes of every job of the fleet."""
+    listener = Listener(
+        database.request, subscriptions, [Channel.CANCELS], application_name="listener", backoff=BACKOFF
+    )
+    loops.start("listener", listener.run)
+    await eventually(lambda: listener.listening)
+    notifier = await open_notifier()
+    cancel = cancel_asked(TenantId("acme"), new_job_id())
+    with subscriptions.subscribe(cancel) as wakeup:
+        notifier.notify(READY)
+        notifier.notify(cancel)
+        assert await wakeup.wait(a_budget())
+    assert 1 == listener.heard

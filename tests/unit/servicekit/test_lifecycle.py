@@ -139,3 +139,19 @@ async def test_every_repeats_until_asked_to_stop() -> None:
     await every(0.001, action, stop)
 
     assert 3 == len(times)
+
+
+COLLECTOR = """
+import asyncio, gc, sys
+from servicekit.lifecycle import run_process
+
+async def main(stopping):
+    print(gc.get_freeze_count() > 1000, gc.get_threshold()[0])
+
+sys.exit(run_process(main))
+"""
+
+
+def test_a_process_does_not_walk_through_all_that_it_has_loaded_again_and_again() -> None:
+    done = subprocess.run([sys.executable, "-c", COLLECTOR], capture_output=True, text=True, check=True)
+    assert "True 50000\n" == done.stdout

@@ -5,7 +5,7 @@ longer than its statement runs, and what it answers is bounded. A page whose tim
 smaller pieces; a single row that takes too long is named as unchecked, and the rest goes on.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,7 +142,8 @@ class Verification:
         policy = self._policy_of(METHOD)
         async with self._database.transaction(budget, policy, reading=True) as transaction:
             bounds = await _find(transaction, invariant, begin, size, tenant)
-            return bounds, await transaction.fetch(invariant.sql, *bounds.arguments, *self._given(invariant))
+            given = given_to(invariant, self._terms)
+            return bounds, await transaction.fetch(invariant.sql, *bounds.arguments, *given)
 
     async def _bounds(
         self, invariant: Invariant, begin: Place, tenant: TenantId | None, budget: Budget
@@ -150,14 +151,6 @@ class Verification:
         policy = self._policy_of(METHOD)
         async with self._database.transaction(budget, policy, reading=True) as transaction:
             return await _find(transaction, invariant, begin, 1, tenant)
-
-    def _given(self, invariant: Invariant) -> tuple[object, ...]:
-        values: dict[Given, object] = {
-            Given.TRANSITIONS: list(_ARROWS),
-            Given.OVERDUE: self._terms.overdue,
-            Given.CALL_GRACE: self._terms.call_grace,
-        }
-        return tuple(values[given] for given in invariant.given)
 
     def _told(self, invariant: Invariant, bounds: Bounds, rows: list[Record]) -> list[Page]:
         found = [
@@ -190,6 +183,16 @@ def chosen(names: Iterable[str], tenant: TenantId | None) -> list[Invariant]:
     return fitting
 
 
+def given_to(invariant: Invariant, terms: VerificationTerms) -> tuple[object, ...]:
+    """The arguments of an invariant's statement that follow its page."""
+    values: Mapping[Given, object] = {
+        Given.TRANSITIONS: _ARROWS,
+        Given.OVERDUE: terms.overdue,
+        Given.CALL_GRACE: terms.call_grace,
+    }
+    return tuple(values[given] for given in invariant.given)
+
+
 async def _find(
     transaction: Transaction, invariant: Invariant, begin: Place, size: int, tenant: TenantId | None
 ) -> Bounds:
@@ -199,10 +202,7 @@ async def _find(
 
 def _unchecked(invariant: Invariant, bounds: Bounds, error: BudgetError) -> Page:
     """The page of the one row, or tenant, that takes too long."""
-    tenant, subject = bounds.rest or bounds.begin
     named = Violation(
-        tenant=tenant,
-        subject=tenant if bounds.count and invariant.scope.name == "TENANTS" else str(subject),
-        description=f"could not be checked: {error}",
+        tenant=bounds.owner, subject=bounds.subject, description=f"could not be looked at: {error}"
     )
     return Page(invariant=invariant.name, checked=0, unchecked=(named,))

@@ -40,14 +40,15 @@ _COUNTS: Final = {Scope.LANES: "count_lanes", Scope.TABLES: "count_partitioned_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """One page: what its statements are given, how many rows it is about, and where the next one begins.
+    """One page: what its statement is given, how many rows it is about, and where the next one begins.
 
-    rest: None for the last page.
+    owner, subject: the tenant and the row, for a page of one. rest: None for the last page.
     """
 
     arguments: tuple[object, ...]
     count: int
-    begin: Place
+    owner: str
+    subject: str
     rest: Place | None
 
 
@@ -65,7 +66,7 @@ async def next_page(
             return await _page_of_tenants(transaction, begin, size, tenant)
         case Scope.LANES | Scope.TABLES:
             count = await transaction.fetchval(statement(_COUNTS[scope]))
-            return Bounds(arguments=(), count=count, begin=begin, rest=None)
+            return Bounds(arguments=(), count=count, owner="", subject=f"all {scope.lower()}", rest=None)
         case _:
             return await _page_by_id(transaction, scope, begin, size, tenant)
 
@@ -81,10 +82,12 @@ async def _page_by_id(
     """The last page goes on to the end of all ids, whether or not a row is there."""
     end = _AFTER_ALL if tenant is None else (tenant, _HIGHEST)
     row = await transaction.fetchrow(statement(_PAGE_STATEMENTS[scope]), *begin, *end, size)
-    if row is None or row["number"] < size:
-        return Bounds(arguments=(*begin, *end), count=row["number"] if row else 0, begin=begin, rest=None)
+    count = 0 if row is None else row["number"]
+    if row is None or count < size:
+        subject = f"all after {begin[1]}"
+        return Bounds(arguments=(*begin, *end), count=count, owner=tenant or "", subject=subject, rest=None)
     last = (row["tenant_id"], row["id"])
-    return Bounds(arguments=(*begin, *last), count=row["number"], begin=begin, rest=last)
+    return Bounds(arguments=(*begin, *last), count=count, owner=last[0], subject=str(last[1]), rest=last)
 
 
 async def _page_of_tenants(
@@ -96,4 +99,5 @@ async def _page_of_tenants(
     found = [row["tenant_id"] for row in rows]
     nobody = [NO_TENANT] if begin == _BEFORE_ALL else []
     rest = (found[-1], _HIGHEST) if tenant is None and len(found) == size else None
-    return Bounds(arguments=([*found, *nobody],), count=len(found), begin=begin, rest=rest)
+    last = found[-1] if found else ""
+    return Bounds(arguments=([*found, *nobody],), count=len(found), owner=last, subject=last, rest=rest)

@@ -3,6 +3,8 @@ SELECT f.tenant_id, f.id::text AS subject,
        format('was priced by the quote %s, which %s', f.quote_id,
               coalesce('job ' || q.used_job_id || ' has used', 'nobody has used')) AS description
 FROM hourglass.job_facts f
-JOIN hourglass.quotes q ON q.tenant_id = f.tenant_id AND q.id = f.quote_id
+CROSS JOIN LATERAL (
+    SELECT u.used_job_id FROM hourglass.quotes u WHERE u.tenant_id = f.tenant_id AND u.id = f.quote_id OFFSET 0
+) q
 WHERE (f.tenant_id, f.id) > ($1, $2) AND (f.tenant_id, f.id) <= ($3, $4)
   AND f.quote_id IS NOT NULL AND q.used_job_id IS DISTINCT FROM f.id

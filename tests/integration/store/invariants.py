@@ -3,12 +3,11 @@
 from typing import Final
 from uuid import UUID
 
-from jobs_store.invariants.registry import ALWAYS, INVARIANTS, Given, Scope
-from jobs_store.transitions import TRANSITIONS
+from jobs_store.invariants.registry import ALWAYS, INVARIANTS, Scope
+from jobs_store.verification import VerificationTerms, given_to
 from tests.integration.store.locks import Connection
 
 EVERYTHING: Final = ("", UUID(int=0), "z" * 64, UUID(int=2**128 - 1))
-ARROWS: Final = [f"{arrow.source or ''}/{arrow.target}/{arrow.cause}" for arrow in TRANSITIONS]
 LIMITS: Final = """
     SELECT tenant_id FROM hourglass.tenant_limits WHERE running > max_running
     UNION ALL SELECT lane FROM hourglass.lanes WHERE running > max_running
@@ -27,7 +26,7 @@ async def broken(connection: Connection) -> dict[str, list[str]]:
 
 async def _offenders(connection: Connection, name: str, tenants: list[str]) -> list[str]:
     invariant = INVARIANTS[name]
-    given = [ARROWS] if Given.TRANSITIONS in invariant.given else []
+    given = given_to(invariant, VerificationTerms())
     rows = await connection.fetch(invariant.sql, *_page(invariant.scope, tenants), *given)
     return [f"{row['subject']} {row['description']}" for row in rows]
 

@@ -18,7 +18,8 @@ WITH terms AS MATERIALIZED (
     USING terms t
     WHERE d.tenant_id = $1 AND d.id = $2 AND d.state = 'FAILED' AND t.has_payload
       AND t.known_cost + t.unknown_cost + t.attempt_worst_case <= t.provider_cost_limit
-    RETURNING d.*, t.*
+    RETURNING d.tenant_id, d.id, d.lane, d.spec_version, d.priority, d.epoch, d.last_sequence, d.attempt_number,
+              d.reservation_number, t.now, t.queue_timeout, t.known_cost, t.unknown_cost
 ), job AS (
     INSERT INTO hourglass.jobs
         (tenant_id, id, lane, spec_version, priority, state, state_cause, epoch, last_sequence, update_time, ready_time,

@@ -19,9 +19,9 @@ from budget.core import Budget
 from hourglass.jobs.v1.job_pb2 import JobSpec, Message, Role
 from hourglass.jobs.v1.jobs_service_pb2 import CreateJobRequest
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
+from hourglass_client.transcript import Transcript
 from launcher.components import REAL_MODEL
 from launcher.demo import steps
-from launcher.demo.transcript import Transcript
 from launcher.failures import EXPECTED, told
 from launcher.settings import DatabaseSettings
 from launcher.stack import LOGS, START_LIMIT, Plan, Stack, running_with_database

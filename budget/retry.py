@@ -128,12 +128,18 @@ class Retries:
         for attempt in count(1):
             watch = CancelWatch.here()
             try:
-                result = await call(Try(attempt=attempt, metadata=_metadata(attempt, incoming_attempt)))
+                result = await call(Try(attempt=attempt, metadata=retry_metadata(attempt, incoming_attempt)))
             except Exception as error:
                 watch.raise_if_cancelled()
                 if attempt >= policy.attempts or not retryable(error):
                     raise
-                decision = self._decide(error, attempt, budget, policy, incoming_attempt)
+                decision = self.decide(
+                    attempt,
+                    pushback=getattr(error, "pushback", None),
+                    budget=budget,
+                    policy=policy,
+                    incoming_attempt=incoming_attempt,
+                )
                 if isinstance(decision, Skipped):
                     _record(decision, budget, policy, attempt + 1)
                     raise
@@ -143,13 +149,22 @@ class Retries:
             await self.sleep(decision)
         raise AssertionError("counting does not end")
 
-    def _decide(
-        self, error: Exception, attempt: int, budget: Budget, policy: Policy, incoming_attempt: int
+    def decide(
+        self,
+        attempt: int,
+        *,
+        pushback: float | None,
+        budget: Budget,
+        policy: Policy,
+        incoming_attempt: int = 0,
     ) -> float | Skipped:
-        """Seconds to wait before another try, or why there is none. The token is asked for last."""
+        """Seconds to wait after the failed try number `attempt`, or why there is no other one: for those
+        whose calls `run` cannot make. Takes a token, asked for last.
+
+        pushback: seconds that the dependency asked for; `math.inf` = never; None = it did not say.
+        """
         if incoming_attempt > 0:
             return Skipped.IS_A_RETRY
-        pushback = getattr(error, "pushback", None)
         wait = self.backoff.wait(attempt, self.random) if pushback is None else float(pushback)
         if math.isinf(wait):
             return Skipped.PUSHBACK
@@ -163,7 +178,8 @@ def incoming_attempt(value: str | None) -> int:
     return int(value) if value is not None and value.isascii() and value.isdecimal() and len(value) < 4 else 0
 
 
-def _metadata(attempt: int, incoming: int) -> tuple[tuple[str, str], ...]:
+def retry_metadata(attempt: int, incoming: int = 0) -> tuple[tuple[str, str], ...]:
+    """What try number `attempt` says of itself; `incoming`: the retry header of the request that we serve."""
     number = max(attempt - 1, incoming)
     return ((RETRY_HEADER, str(number)),) if number else ()
 

@@ -1,33 +1,35 @@
-"""What a reader of WatchJob knows: the answer so far, the cursor, where the job stands. Pure."""
+"""What a reader of WatchJob knows: the events that stand, the answer so far, where the job stands. Pure."""
 
 from collections.abc import Iterable
 from typing import Final, Self
 
 from hourglass.jobs.v1.event_pb2 import JobEvent
 from hourglass.jobs.v1.job_pb2 import JobState
+from hourglass_client.errors import BrokenStream
 
 EPOCH_BITS: Final = 32
-
-
-class BrokenStream(Exception):
-    """The stream repeated, skipped or contradicted something."""
-
-    reason = "BROKEN_STREAM"
 
 
 class Transcript:
     """The events of one job as a reader keeps them.
 
-    cursor: the sequence to resume after. ended: the terminal event has come.
+    after: the cursor to begin at; the text is then what came since.
+    cursor: the sequence to resume after.
+    events: all that stand. Those that died with a worker, before they were written down, are dropped when the
+        next epoch's first event says so.
+    text: the answer of the present attempt so far. An attempt that starts anew starts with nothing.
+    state, attempt, ended: where the job stands; `ended`: the last state is terminal.
     """
 
-    def __init__(self) -> None:
-        self.cursor = 0
+    def __init__(self, *, after: int = 0) -> None:
+        self.cursor = after
         self.state = JobState.JOB_STATE_UNSPECIFIED
         self.attempt = 0
         self.ended = False
         self.events: list[JobEvent] = []
+        self.text = ""
         self._deltas: list[JobEvent] = []
+        self._is_whole = after == 0
 
     @classmethod
     def of(cls, events: Iterable[JobEvent]) -> Self:
@@ -38,13 +40,8 @@ class Transcript:
         return transcript
 
     @property
-    def text(self) -> str:
-        """The answer of the present attempt so far."""
-        return "".join(event.token_delta.text for event in self._deltas)
-
-    @property
     def token_count(self) -> int:
-        """Tokens of the answer so far."""
+        """Tokens of the answer so far, at least."""
         return sum(event.token_delta.token_count for event in self._deltas)
 
     @property
@@ -66,7 +63,7 @@ class Transcript:
                 self.ended = event.state_changed.terminal
             case "attempt_started":
                 self.attempt = event.attempt_number
-                self._deltas.clear()
+                self._start_anew()
             case "token_delta":
                 self._append(event)
             case _:
@@ -84,17 +81,28 @@ class Transcript:
             tokens += event.token_delta.token_count if event.sequence in answer else 0
         return type(self).of(beginning)
 
+    def _start_anew(self) -> None:
+        self._deltas.clear()
+        self.text = ""
+        self._is_whole = True
+
     def _append(self, event: JobEvent) -> None:
-        if event.token_delta.offset != len(self.text):
-            raise BrokenStream(
-                f"a delta for offset {event.token_delta.offset} came after {len(self.text)} characters"
-            )
+        offset = event.token_delta.offset
+        if self._deltas or self._is_whole:
+            first = self._deltas[0].token_delta.offset if self._deltas else 0
+            if offset != first + len(self.text):
+                raise BrokenStream(
+                    f"a delta for offset {offset} came after {first + len(self.text)} characters"
+                )
         self._deltas.append(event)
+        self.text += event.token_delta.text
 
     def _forget_beyond(self, durable: int) -> None:
         """What a worker had not written down when it died, nobody will hear again."""
-        self.events = [event for event in self.events if event.sequence <= durable]
-        self._deltas = [event for event in self._deltas if event.sequence <= durable]
+        if self.cursor > durable:
+            self.events = [event for event in self.events if event.sequence <= durable]
+            self._deltas = [event for event in self._deltas if event.sequence <= durable]
+            self.text = "".join(event.token_delta.text for event in self._deltas)
 
 
 def _opens_epoch(event: JobEvent) -> bool:

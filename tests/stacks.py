@@ -19,10 +19,10 @@ from hourglass.jobs.v1.jobs_service_pb2 import (
     WatchJobRequest,
 )
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
+from hourglass_client.transcript import Transcript
 from launcher.components import SIMULATED
 from launcher.database import Database
 from launcher.demo.steps import Seen, connected
-from launcher.demo.transcript import Transcript
 from launcher.stack import Plan, Stack, running
 from tests.postgres import TestDatabase
 

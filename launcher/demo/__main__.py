@@ -5,10 +5,10 @@ import signal
 import sys
 from typing import Final
 
+from hourglass_client.errors import BrokenStream
 from launcher.demo.errors import DemoFailed
 from launcher.demo.run import run
 from launcher.demo.terminal import Terminal
-from launcher.demo.transcript import BrokenStream
 from launcher.failures import EXPECTED, told
 from launcher.settings import DemoSettings
 

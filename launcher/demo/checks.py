@@ -1,9 +1,9 @@
 """What the demo asserts. Each raises DemoFailed, and returns what it found."""
 
 from hourglass.jobs.v1.job_pb2 import AttemptOutcome, Job, JobState
+from hourglass_client.transcript import Transcript
 from launcher.components import REAL_MODEL, served
 from launcher.demo.errors import DemoFailed
-from launcher.demo.transcript import Transcript
 from launcher.local_model import ModelFacts
 from servicekit.wire_money import amount_of
 

@@ -7,13 +7,13 @@ import grpc
 
 from budget.core import Budget
 from hourglass.jobs.v1.job_pb2 import Job
+from hourglass_client.transcript import Transcript
 from launcher.components import LOCAL, REAL_MODEL
 from launcher.demo import checks, report, steps
 from launcher.demo.answer import Answer, Progress
 from launcher.demo.errors import DemoFailed
 from launcher.demo.steps import Created, Question, Quoted
 from launcher.demo.terminal import Terminal
-from launcher.demo.transcript import Transcript
 from launcher.local_model import ModelFacts, model_facts
 from launcher.settings import DemoSettings
 from launcher.stack import LOGS, START_LIMIT, Plan, Stack, running_with_database

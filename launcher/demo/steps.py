@@ -21,8 +21,8 @@ from hourglass.jobs.v1.jobs_service_pb2 import (
     WatchJobRequest,
 )
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
+from hourglass_client.transcript import Transcript
 from launcher.demo.errors import DemoFailed
-from launcher.demo.transcript import Transcript
 from presentation.rpc_failure import RpcFailure
 from servicekit.channels import client_options
 

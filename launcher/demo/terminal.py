@@ -12,8 +12,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from hourglass_client.transcript import Transcript
 from launcher.demo.answer import Answer, Progress
-from launcher.demo.transcript import Transcript
 
 INDENT: Final = 2
 REDRAWS_PER_SECOND: Final = 12

@@ -9,7 +9,7 @@ import pytest
 
 from budget.core import Budget
 from hourglass.jobs.v1.job_pb2 import AttemptOutcome, CostBasis, Job, JobState
-from launcher.demo.transcript import Transcript
+from hourglass_client.transcript import Transcript
 from launcher.stack import JOBS, Stack
 from servicekit.wire_money import amount_of
 from tests.postgres import TestDatabase

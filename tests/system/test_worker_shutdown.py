@@ -11,7 +11,7 @@ import pytest
 
 from budget.core import Budget
 from hourglass.jobs.v1.job_pb2 import AttemptOutcome, JobState
-from launcher.demo.transcript import Transcript
+from hourglass_client.transcript import Transcript
 from tests.postgres import TestDatabase
 from tests.stacks import START_LIMIT, Caller, calling, spec_of, stack_on
 from tests.waiting import eventually

@@ -5,9 +5,9 @@ import re
 
 from rich.console import Console
 
+from hourglass_client.transcript import Transcript
 from launcher.demo.answer import Progress
 from launcher.demo.terminal import Terminal
-from launcher.demo.transcript import Transcript
 from presentation.ledger_table import waterfall_table
 from tests.integration.launcher.scripted_jobs import scripted_events
 from tests.ledgers import ledger, spend

@@ -4,8 +4,8 @@ import grpc
 import pytest
 
 from budget.core import Budget
+from hourglass_client.transcript import Transcript
 from launcher.demo import steps
-from launcher.demo.transcript import Transcript
 from tests.integration.launcher.scripted_jobs import EPOCH, ScriptedJobs, scripted_events, serving
 
 TEXTS = ("The ", "sky ", "is ", "blue.")

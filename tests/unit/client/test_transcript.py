@@ -4,7 +4,8 @@ import pytest
 
 from hourglass.jobs.v1.event_pb2 import AttemptStarted, JobEvent, StateChanged, TokenDelta
 from hourglass.jobs.v1.job_pb2 import JobState
-from launcher.demo.transcript import BrokenStream, Transcript
+from hourglass_client.errors import BrokenStream
+from hourglass_client.transcript import Transcript
 
 RUNNING = JobState.JOB_STATE_RUNNING
 SUCCEEDED = JobState.JOB_STATE_SUCCEEDED

@@ -65,14 +65,31 @@ async def plan_of(dsn: str, name: str, *arguments: object, tenant: str = "") -> 
         await transaction.start()
         if tenant:
             await connection.execute(f"SET LOCAL hourglass.tenants = '{tenant}'")
-        await connection.execute(f"PREPARE planned AS {statement(name)}")
-        values = ", ".join(_literal(argument) for argument in arguments)
-        answer = await connection.fetchval(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE planned({values})"
-        )
+        plan = await _explained(connection, statement(name), arguments)
         await transaction.rollback()
     finally:
         await connection.close()
+    return plan
+
+
+async def plan_of_invariant(dsn: str, sql: str, *arguments: object) -> Plan:
+    """Run a page of an invariant as the role of `dsn`, planned as verifying plans."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        async with connection.transaction():
+            await connection.execute(statement("plan_by_index"))
+            return await _explained(connection, sql, arguments)
+    finally:
+        await connection.close()
+
+
+async def _explained(
+    connection: "asyncpg.Connection[asyncpg.Record]", sql: str, arguments: Sequence[object]
+) -> Plan:
+    await connection.execute(f"PREPARE planned AS {sql}")
+    values = ", ".join(_literal(argument) for argument in arguments)
+    given = f"({values})" if values else ""
+    answer = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE planned{given}")
     (top,) = json.loads(answer)
     return Plan(
         nodes=list(_nodes(top["Plan"])), milliseconds=top["Execution Time"], text=json.dumps(top, indent=1)

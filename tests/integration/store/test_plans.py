@@ -15,15 +15,19 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from budget.postgres import Database
 from jobs_store.events import EventKind, NewEvent
 from jobs_store.identifiers import TenantId
+from jobs_store.invariants.paging import next_page
+from jobs_store.invariants.registry import INVARIANTS, Scope
 from jobs_store.new_job import SPEC_VERSION
 from jobs_store.statements import statement
 from jobs_store.stored_json import dump
+from jobs_store.verification import METHOD, VerificationTerms, given_to
 from tests.integration.store.locks import Connection
-from tests.integration.store.plans import Plan, plan_of
+from tests.integration.store.plans import Plan, plan_of, plan_of_invariant
 from tests.postgres import TestDatabase, TestServer
-from tests.store import LANE, LEASE, new_job, succeeded
+from tests.store import LANE, LEASE, new_job, policy_of, succeeded, time_enough
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -252,3 +256,40 @@ async def test_retention_reads_a_page_of_what_is_old(crowd: TestDatabase, name: 
 async def test_a_create_reads_nothing_but_its_tenant(crowd: TestDatabase) -> None:
     plan = await plan_of(crowd.request, "create_job", dump(new_job(TENANT).to_json()), tenant=TENANT)
     require_little_read(plan, most=10)
+
+
+INVARIANT_PAGE = 500
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+async def test_an_invariant_reads_its_page(crowd: TestDatabase, name: str) -> None:
+    """A page of jobs, all of two tenants, or all that runs: never more of a table, whatever else there is."""
+    invariant = INVARIANTS[name]
+    arguments = await invariant_page(crowd, invariant.scope)
+    plan = await plan_of_invariant(
+        crowd.readonly, invariant.sql, *arguments, *given_to(invariant, VerificationTerms())
+    )
+    most = {Scope.TENANTS: 2 * (FINISHED + QUEUED + RUNNING) / 100, Scope.LANES: RUNNING}
+    require_little_read(plan, most=most.get(invariant.scope, 7 * INVARIANT_PAGE))
+
+
+@pytest.mark.parametrize("name", ["find_page_of_jobs", "find_page_of_unfinished_jobs", "find_page_of_calls"])
+async def test_the_end_of_a_page_is_found_by_its_index(crowd: TestDatabase, name: str) -> None:
+    begin = (TENANT, await a_finished_job(crowd))
+    plan = await plan_of_invariant(crowd.readonly, statement(name), *begin, "z" * 64, LAST, INVARIANT_PAGE)
+    require_little_read(plan, most=INVARIANT_PAGE + 20)
+
+
+async def invariant_page(database: TestDatabase, scope: Scope) -> tuple[object, ...]:
+    """What a page from the middle of the table is given."""
+    if scope is Scope.TENANTS:
+        return ([TENANT, "tenant-008"],)
+    begin = (TENANT, await a_finished_job(database))
+    opened = await Database.open(database.readonly, budget=time_enough(), size=1, application_name="verify")
+    try:
+        async with opened.transaction(time_enough(), policy_of(METHOD), reading=True) as transaction:
+            await transaction.fetchrow(statement("plan_by_index"))
+            bounds = await next_page(transaction, scope, begin, INVARIANT_PAGE, None)
+    finally:
+        await opened.close(time_enough())
+    return bounds.arguments

@@ -1,6 +1,7 @@
 """Rolling deploys: this release runs on the schema of the next one, whose first step only adds."""
 
 import hashlib
+from decimal import Decimal
 from importlib.resources import files
 
 import asyncpg
@@ -28,7 +29,7 @@ from tests.store import (
 
 pytestmark = pytest.mark.every_postgres
 
-# The worst that an expand step may do: each table gets a column of each name that any other has. A name without
+# The worst that an expand step may do: each table gets a column of every name that others have. A name without
 # its table would be ambiguous, and a `*` would bring what nobody asked for.
 EXPAND = """
 DO $$
@@ -131,7 +132,7 @@ async def every_way_through(store: Store) -> None:
         await state_of(store, run) for run in (succeeded, failed, held, taken)
     }
     tenant = await store.tenants.get(TENANT, budget=time_enough())
-    assert (0, 0, 0) == (tenant.running, tenant.queued, tenant.reserved)
+    assert (0, 0, Decimal(0)) == (tenant.running, tenant.queued, tenant.reserved)
 
 
 async def state_of(store: Store, run: Claimed) -> JobState:

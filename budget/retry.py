@@ -45,13 +45,13 @@ class Skipped(StrEnum):
 
 
 class TokenBucket:
-    """The retries that one dependency may still cost: starts full, each success adds a little, a retry
-    takes 1."""
+    """The retries that one dependency may still cost: starts full unless told otherwise, each success adds a
+    little, a retry takes 1."""
 
-    def __init__(self, *, capacity: float = 10.0, refill: float = 0.2) -> None:
+    def __init__(self, *, capacity: float = 10.0, refill: float = 0.2, tokens: float | None = None) -> None:
         self._capacity = capacity
         self._refill = refill
-        self._tokens = capacity
+        self._tokens = capacity if tokens is None else tokens
 
     @property
     def tokens(self) -> float:

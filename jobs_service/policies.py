@@ -26,9 +26,7 @@ POLICIES: Final = PolicyBook(
     [
         *policies(
             POSTGRES,
-            "find_idempotency_key",
             "read_quote",
-            "create_job",
             "read_job",
             "list_jobs",
             "read_position",
@@ -41,7 +39,16 @@ POLICIES: Final = PolicyBook(
             floor=_SQL_FLOOR,
         ),
         *policies(POSTGRES, CREATE_QUOTE, limit=0.15, floor=_SQL_FLOOR),
-        *policies(POSTGRES, "reserve_call", limit=0.4, floor=_SQL_FLOOR),
+        # What a burst of writers waits for: again and again while the line moves (jobs_store.funds_line).
+        *policies(
+            POSTGRES,
+            "find_idempotency_key",
+            "create_job",
+            "reserve_call",
+            limit=0.4,
+            floor=_SQL_FLOOR,
+            attempts=20,
+        ),
         # Nobody waits for less than this: a settlement that gives up leaves its money to the reaper.
         *policies(POSTGRES, "settle_calls", limit=2.0),
         *policies(

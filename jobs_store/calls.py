@@ -5,10 +5,13 @@ from decimal import Decimal
 from uuid import UUID
 
 from budget.core import Budget
+from budget.policy import Policy
 from budget.postgres import Database, Record, Transaction
+from budget.retry import Try
 from jobs_store.attempts import NO_USAGE, ZERO, ProviderCost
 from jobs_store.creation import PolicyOf
 from jobs_store.errors import InsufficientFunds, LaneClosed, TenantNotFound
+from jobs_store.funds_line import left_nothing, moving_line
 from jobs_store.identifiers import CallId, TenantId
 from jobs_store.rate_card import Usage
 from jobs_store.statements import statement
@@ -88,6 +91,7 @@ class CallStore:
     def __init__(self, database: Database, policy_of: PolicyOf) -> None:
         self._database = database
         self._policy_of = policy_of
+        self._line = moving_line()
 
     async def reserve(self, call: NewCall, *, budget: Budget) -> None:
         """Make the call's row and set its money aside, or nothing.
@@ -97,7 +101,16 @@ class CallStore:
             CommitOutcomeUnknown: it may have happened; settling finds out.
         """
         policy = self._policy_of("reserve_call")
-        async with self._database.transaction(budget, policy, tenants=[call.tenant]) as transaction:
+
+        async def once(this: Try) -> None:
+            await self._reserve(call, policy, this.attempt, budget=budget)
+
+        await self._line.run(once, budget=budget, policy=policy, retryable=left_nothing)
+
+    async def _reserve(self, call: NewCall, policy: Policy, attempt: int, *, budget: Budget) -> None:
+        async with self._database.transaction(
+            budget, policy, tenants=[call.tenant], attempt=attempt
+        ) as transaction:
             row = await transaction.fetchrow(
                 statement("reserve_call"),
                 call.tenant,

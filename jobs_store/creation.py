@@ -7,7 +7,9 @@ from datetime import datetime
 from budget.core import Budget
 from budget.policy import Policy
 from budget.postgres import Database, Record, Transaction
+from budget.retry import Try
 from jobs_store.errors import InsufficientFunds, QueueFull, QuoteUsed, TenantNotFound
+from jobs_store.funds_line import left_nothing, moving_line
 from jobs_store.identifiers import JobId, TenantId
 from jobs_store.new_job import NewJob
 from jobs_store.statements import statement
@@ -46,12 +48,19 @@ class JobCreation:
     def __init__(self, database: Database, policy_of: PolicyOf) -> None:
         self._database = database
         self._policy_of = policy_of
+        self._line = moving_line()
 
     async def find_key(self, tenant: TenantId, digest: bytes, *, budget: Budget) -> KnownKey | None:
         """What the key made, if it lives."""
         policy = self._policy_of("find_idempotency_key")
-        async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
-            row = await transaction.fetchrow(statement("find_idempotency_key"), tenant, digest)
+
+        async def once(this: Try) -> Record | None:
+            async with self._database.transaction(
+                budget, policy, tenants=[tenant], attempt=this.attempt, reading=True
+            ) as transaction:
+                return await transaction.fetchrow(statement("find_idempotency_key"), tenant, digest)
+
+        row = await self._line.run(once, budget=budget, policy=policy, retryable=left_nothing)
         return None if row is None else KnownKey(**dict(row))
 
     async def create(self, job: NewJob, *, budget: Budget) -> Created:
@@ -64,7 +73,16 @@ class JobCreation:
             CommitOutcomeUnknown: the connection ended during the commit; the key tells what came of it.
         """
         policy = self._policy_of("create_job")
-        async with self._database.transaction(budget, policy, tenants=[job.tenant]) as transaction:
+
+        async def once(this: Try) -> Created:
+            return await self._create(job, policy, this.attempt, budget=budget)
+
+        return await self._line.run(once, budget=budget, policy=policy, retryable=left_nothing)
+
+    async def _create(self, job: NewJob, policy: Policy, attempt: int, *, budget: Budget) -> Created:
+        async with self._database.transaction(
+            budget, policy, tenants=[job.tenant], attempt=attempt
+        ) as transaction:
             row = await transaction.fetchrow(statement("create_job"), dump(job.to_json()))
             assert row is not None, "create_job answers one row"
             _refuse_what_did_not_happen(job, row)

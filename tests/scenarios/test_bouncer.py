@@ -1,4 +1,4 @@
-"""Both services through PgBouncer in transaction mode. Collected where there is one: see tests/conftest.py."""
+"""Both services through PgBouncer in transaction mode. Collected where there is one (tests/conftest.py)."""
 
 import pytest
 

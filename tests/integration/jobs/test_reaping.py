@@ -23,7 +23,12 @@ async def one(jobs: Jobs, query: str) -> timedelta:
 async def test_a_job_that_it_takes_over_is_held_and_backs_off_as_its_settings_say(
     database: TestDatabase,
 ) -> None:
-    settings: dict[str, Any] = {"reap_interval": 0.05, "reap_wait": 0.0, "hold_timeout": 7.0, "backoff_cap": 0.0}
+    settings: dict[str, Any] = {
+        "reap_interval": 0.05,
+        "reap_wait": 0.0,
+        "hold_timeout": 7.0,
+        "backoff_cap": 0.0,
+    }
     async with open_store(database) as store:
         await store.tenant()
         await store.running(lease=OVER, unknown_outcome_policy=UnknownOutcomePolicy.HOLD)

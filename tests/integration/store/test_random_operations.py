@@ -191,9 +191,7 @@ class Operations(RuleBasedStateMachine):
     @rule(run=runs, end=st.sampled_from([succeeded(), failed(ErrorClass.PERMANENT)]))
     def write_the_cost_of_a_lost_attempt(self, run: Claimed, end: AttemptEnd) -> None:
         store = self.store.runs
-        self.do(
-            store.record_lost_attempt(token_of(run), run.attempt_number, end, budget=time_enough())
-        )
+        self.do(store.record_lost_attempt(token_of(run), run.attempt_number, end, budget=time_enough()))
 
     @rule(job=jobs)
     def cancel(self, job: Job) -> None:

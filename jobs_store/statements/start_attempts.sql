@@ -21,7 +21,7 @@ WITH input AS MATERIALIZED (
     FROM fenced
 ), started AS (
     UPDATE hourglass.jobs j
-    SET send_time = r.sent, last_sequence = (r.epoch << 32) + r.event
+    SET send_time = r.sent, last_sequence = greatest(j.last_sequence, (r.epoch << 32) + r.event)
     FROM judged r
     WHERE r.verdict = 'OK' AND NOT r.sent_before AND j.tenant_id = r.tenant_id AND j.id = r.id
 ), events AS (

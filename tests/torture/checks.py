@@ -67,12 +67,14 @@ def results_are_accepted_once(facts: Facts) -> Iterator[str]:
 
 
 def results_are_the_answers(facts: Facts) -> Iterator[str]:
-    """The text is, to the letter, what the provider says to this prompt, and so is the log of the attempt."""
+    """The text is, to the letter, what the provider says to this prompt, and so is the log of its attempt."""
     for row in facts.jobs:
         if row["state"] != "SUCCEEDED":
             continue
         if row["text"] != expected_answer(row):
             yield f"job {row['job_id']}: its result is not the answer to its question: {row['text']!r}"
+        elif row["text"] != _streamed(facts.events[row["job_id"]], row["attempt_number"]):
+            yield f"job {row['job_id']}: the log of attempt {row['attempt_number']} tells another text"
 
 
 def expected_answer(row: Row) -> str:
@@ -215,6 +217,10 @@ def all_broken(
 def _count(rows: Sequence[Row], **wanted: str) -> int:
     ((column, value),) = wanted.items()
     return sum(row[column] == value for row in rows)
+
+
+def _streamed(events: Sequence[Row], attempt: int) -> str:
+    return "".join(each["text"] for each in events if each["attempt_number"] == attempt)
 
 
 def _answered(call: Row) -> bool:

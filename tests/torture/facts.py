@@ -17,8 +17,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 _JOBS: Final = """
     SELECT f.tenant_id, f.id::text AS job_id, f.model, f.labels ->> 'number' AS number, f.rate_card,
            f.max_output_tokens, coalesce(j.state, d.state) AS state,
-           coalesce(j.state_cause, d.state_cause) AS state_cause, r.text, r.input_tokens,
-           r.cached_input_tokens, r.output_tokens
+           coalesce(j.state_cause, d.state_cause) AS state_cause, r.text, r.attempt_number,
+           r.input_tokens, r.cached_input_tokens, r.output_tokens
     FROM hourglass.job_facts f
     LEFT JOIN hourglass.jobs j USING (tenant_id, id)
     LEFT JOIN hourglass.finished_jobs d USING (tenant_id, id)
@@ -30,7 +30,7 @@ _ATTEMPTS: Final = """
     FROM hourglass.attempts ORDER BY job_id, number
 """
 _EVENTS: Final = """
-    SELECT job_id::text AS job_id, sequence, kind, coalesce(text, '') AS text
+    SELECT job_id::text AS job_id, sequence, kind, attempt_number, coalesce(text, '') AS text
     FROM hourglass.job_events ORDER BY job_id, sequence
 """
 _RESERVATIONS: Final = """

@@ -5,18 +5,19 @@ from typing import Final
 import grpc
 
 from budget.errors import BudgetError, BudgetExhausted, BudgetTooLow, UpstreamTimeout
+from hourglass_client import DeadlineExceeded, HourglassError
 from jobsctl.exits import ExitCode, Failure
 from jobsctl.settings import Settings
 from presentation.rpc_failure import RpcFailure
 from presentation.values import printable
 
 _LATER: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED"})
-_OUT_OF_TIME: Final = (BudgetExhausted, BudgetTooLow, UpstreamTimeout)
+_OUT_OF_TIME: Final = (BudgetExhausted, BudgetTooLow, DeadlineExceeded, UpstreamTimeout)
 
 
-def failure_of(error: BudgetError, settings: Settings) -> Failure:
+def failure_of(error: BudgetError | HourglassError, settings: Settings) -> Failure:
     """The failure that a call's error means: what the server said, or that it said nothing."""
-    rpc = _rpc_error(error)
+    rpc = None if _is_our_own_end(error) else _rpc_error(error)
     if rpc is not None:
         told = RpcFailure.of(rpc)
         if told.reason or told.code not in _LATER:
@@ -26,6 +27,11 @@ def failure_of(error: BudgetError, settings: Settings) -> Failure:
     if isinstance(error, _OUT_OF_TIME):
         return _later("DEADLINE_EXCEEDED", f"{settings.server} was not done {_within(settings)}")
     return Failure(error.reason, str(error))
+
+
+def _is_our_own_end(error: BudgetError | HourglassError) -> bool:
+    """The command's own time is over, whatever the server said last."""
+    return isinstance(error, DeadlineExceeded) and error.reason == BudgetExhausted.reason
 
 
 def _refused(told: RpcFailure) -> Failure:

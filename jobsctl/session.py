@@ -13,10 +13,13 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from budget import grpc_client
 from budget.core import Budget
 from budget.errors import BudgetError
-from budget.grpc_client import CHANNEL_OPTIONS, Responses
+from budget.grpc_client import Responses
+from budget.wire import WIRE_STEP
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
 from hourglass.jobs.v1.admin_service_pb2_grpc import AdminServiceStub
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
+from hourglass_client import AsyncClient, HourglassError
+from hourglass_client.channel import DEFAULT_OPTIONS
 from jobsctl.exits import ReaderGone
 from jobsctl.failures import failure_of
 from jobsctl.limits import policy_of
@@ -32,8 +35,6 @@ Response = TypeVar("Response")
 Result = TypeVar("Result")
 
 LEDGER: Final = "budget-ledger-bin"
-MAX_RESPONSE_BYTES: Final = 8 * 1024 * 1024
-OPTIONS: Final = (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES))
 
 
 class Session:
@@ -46,6 +47,7 @@ class Session:
         self.settings = settings
         self.printer = printer
         self.ledgers: list[BudgetLedger] = []
+        self.client = AsyncClient(channel, metadata=settings.metadata, on_ledger=self._keep)
         self._whole = None if settings.timeout is None else Budget.for_work(settings.timeout)
 
     async def call(
@@ -90,11 +92,18 @@ class Session:
         finally:
             self.ledgers += await kept.ledgers()
 
+    def remaining(self) -> float | None:
+        """Seconds that are left for the whole command; None when it was given no time."""
+        return None if self._whole is None else max(self._whole.remaining(), WIRE_STEP)
+
     def budget(self, limit: float) -> Budget:
         """The whole command's, when it was given a time; else one of `limit` seconds, or without an end."""
         if self._whole is not None:
             return self._whole
         return Budget.for_stream(incoming=None) if math.isinf(limit) else Budget.for_work(limit)
+
+    def _keep(self, _method: str, ledger: BudgetLedger) -> None:
+        self.ledgers.append(ledger)
 
 
 class _Kept(Generic[Request]):
@@ -135,11 +144,11 @@ def run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Res
 
 
 async def _run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Result:
-    async with grpc.aio.insecure_channel(settings.server, options=OPTIONS) as channel:
+    async with grpc.aio.insecure_channel(settings.server, options=DEFAULT_OPTIONS) as channel:
         session = Session(channel, settings, Printer(settings.output))
         try:
             return await work(session)
-        except BudgetError as error:
+        except (BudgetError, HourglassError) as error:
             raise failure_of(error, settings) from error
         finally:
             if settings.ledger:

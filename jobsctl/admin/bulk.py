@@ -138,4 +138,5 @@ def _filter(selection: Selection) -> JobFilter:
 
 def _row(outcome: BulkJobOutcome) -> Sequence[str]:
     known = "decided before" if outcome.replayed else ABSENT
-    return outcome.tenant_id, outcome.job_id, state_name(outcome.state), outcome.refused_reason or known
+    state = state_name(outcome.state) if outcome.state else ABSENT
+    return outcome.tenant_id, outcome.job_id, state, outcome.refused_reason or known

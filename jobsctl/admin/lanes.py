@@ -24,7 +24,7 @@ from jobsctl.session import Session
 from presentation.values import ABSENT, moment, short_name
 
 LARGEST_PAGE: Final = 200
-LANE_COLUMNS: Final = ("lane", "state", "cause", "until", "running", "limit", "queued", "oldest ready")
+LANE_COLUMNS: Final = ("lane", "state", "cause", "parked until", "running", "limit", "queued", "oldest ready")
 WORKER_COLUMNS: Final = ("worker", "address", "running", "earliest lease ends")
 
 Changed = UpdateLaneResponse | PauseLaneResponse | ResumeLaneResponse
@@ -117,7 +117,8 @@ def _facts(lane: Lane) -> Mapping[str, str]:
     return {
         "lane": lane.lane,
         "state": f"{_state(lane)} ({lane.state_cause})" if lane.state_cause else _state(lane),
-        "until": moment(lane.park_until_time) if lane.HasField("park_until_time") else "",
+        "paused": moment(lane.pause_time) if lane.HasField("pause_time") else "",
+        "parked until": moment(lane.park_until_time) if lane.HasField("park_until_time") else "",
         "running": f"{lane.running_count} of {_limit(lane)}",
         "queued": str(lane.queued_count),
         "oldest ready": moment(lane.oldest_ready_time),

@@ -15,6 +15,7 @@ from hourglass.jobs.v1.admin_service_pb2 import (
     ListTenantsResponse,
     Tenant,
     TenantLimits,
+    TenantRetention,
     UpdateTenantRequest,
     UpdateTenantResponse,
 )
@@ -22,7 +23,8 @@ from jobsctl import inputs
 from jobsctl.decision import Decision, remark_replay, request_id_of
 from jobsctl.printer import Printer
 from jobsctl.session import Session
-from presentation.values import dollars, moment
+from presentation.values import dollars, moment, span
+from servicekit.wire_time import duration_of, seconds_of
 
 LARGEST_PAGE: Final = 200
 COLUMNS: Final = ("tenant", "funded", "available", "reserved", "charged", "queued", "running", "weight")
@@ -32,12 +34,17 @@ Changed = CreateTenantResponse | UpdateTenantResponse | FundTenantResponse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a tenant should be; None for what is not said."""
+    """What a tenant should be; None for what is not said.
+
+    lifetimes: seconds by class; they replace all that it had. keep_default: back to the service's.
+    """
 
     display_name: str | None = None
     max_running: int | None = None
     max_queued: int | None = None
     weight: int | None = None
+    lifetimes: Sequence[tuple[str, float]] = ()
+    keep_default: bool = False
 
     @property
     def limits(self) -> TenantLimits | None:
@@ -46,6 +53,14 @@ class Wanted:
             max_running_count=self.max_running, max_queued_count=self.max_queued, weight=self.weight
         )
         return limits if limits.ListFields() else None
+
+    @property
+    def retention(self) -> TenantRetention | None:
+        """The lifetimes that were said; an empty message for the service's, None for no change."""
+        if self.lifetimes:
+            named = {f"{name}_duration": duration_of(seconds) for name, seconds in self.lifetimes}
+            return TenantRetention(**named)
+        return TenantRetention() if self.keep_default else None
 
 
 async def list_tenants(session: Session) -> None:
@@ -80,6 +95,7 @@ async def create(session: Session, tenant_id: str, wanted: Wanted, decision: Dec
         tenant_id=tenant_id,
         display_name=wanted.display_name or "",
         limits=wanted.limits,
+        retention=wanted.retention,
         request_id=request_id_of(decision, session.printer),
         reason=decision.reason,
     )
@@ -92,6 +108,7 @@ async def update(session: Session, tenant_id: str, wanted: Wanted, decision: Dec
     request = UpdateTenantRequest(
         tenant_id=tenant_id,
         limits=wanted.limits,
+        retention=wanted.retention,
         display_name=wanted.display_name,
         request_id=request_id_of(decision, session.printer),
         reason=decision.reason,
@@ -150,6 +167,15 @@ def _facts(tenant: Tenant) -> Mapping[str, str]:
         "queued": f"{tenant.queued_count} of {tenant.limits.max_queued_count}",
         "running": f"{tenant.running_count} of {tenant.limits.max_running_count}",
         "weight": str(tenant.limits.weight),
+        "keeps": _keeps(tenant.retention),
         "created": moment(tenant.create_time),
         "changed": moment(tenant.update_time),
     }
+
+
+def _keeps(retention: TenantRetention) -> str:
+    """The lifetimes of its own, by class."""
+    return ", ".join(
+        f"{field.name.removesuffix('_duration')} {span(seconds_of(duration))}"
+        for field, duration in retention.ListFields()
+    )

@@ -68,19 +68,20 @@ def create_tenant(ctx: click.Context, /, tenant_id: str, reason: str, request_id
 @tenants.command("update")
 @click.argument("tenant_id", metavar="TENANT")
 @limits
+@click.option("--keep-default", is_flag=True, help="Keep rows as long as the service does for everybody.")
 @recorded
 @click.pass_context
 def update_tenant(ctx: click.Context, /, tenant_id: str, reason: str, request_id: str, **wanted: Any) -> None:
-    """Change the limits or the name of a tenant: only what is given.
+    """Change the limits, the name or the lifetimes of a tenant: only what is given.
 
     \b
     Example:
-      jobsctl tenants update acme --max-queued 5000 --reason "a larger batch"
+      jobsctl tenants update acme --max-queued 5000 --keep payload=1d --reason "a larger batch"
     """
-    if all(value is None for value in wanted.values()):
-        raise click.UsageError(
-            "Nothing to change: give --display-name, --max-running, --max-queued or --weight."
-        )
+    if all(value is None or value is False or value == () for value in wanted.values()):
+        raise click.UsageError("Nothing to change: give an option that changes something.")
+    if wanted["lifetimes"] and wanted["keep_default"]:
+        raise click.UsageError("--keep and --keep-default contradict each other.")
     from jobsctl.admin import tenants as work
     from jobsctl.decision import Decision
     from jobsctl.session import run

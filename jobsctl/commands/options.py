@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 from typing_extensions import override
 
-from jobsctl.commands.values import DURATION
+from jobsctl.commands.values import DURATION, LIFETIME
 from jobsctl.exits import ExitCode, Failure
 from jobsctl.settings import Output, Settings
 
@@ -124,8 +124,15 @@ def recorded(command: Command) -> Command:
 
 
 def limits(command: Command) -> Command:
-    """The limits of a tenant."""
+    """The limits of a tenant, and how long its rows are kept."""
     for option in (
+        click.option(
+            "--keep",
+            "lifetimes",
+            multiple=True,
+            type=LIFETIME,
+            help="How long rows of a class are kept, such as result=7d; repeatable. Replaces all it had.",
+        ),
         click.option("--weight", type=int, help="Its share among tenants, 1..1000."),
         click.option("--max-queued", type=int, help="Jobs that may wait."),
         click.option("--max-running", type=int, help="Jobs that may run at once."),

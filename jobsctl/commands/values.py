@@ -78,7 +78,24 @@ class Label(click.ParamType[tuple[str, str]]):
         return key, rest
 
 
+class Lifetime(click.ParamType[tuple[str, float]]):
+    """class=duration: how long rows of a class are kept."""
+
+    name = "class=duration"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        name, _, duration = value.partition("=")
+        if name not in CLASSES:
+            self.fail(f"{value!r} is no class=duration; classes are {', '.join(CLASSES)}.", param, ctx)
+        return name, DURATION.convert(duration, param, ctx)
+
+
+CLASSES: Final = ("payload", "events", "result", "attempts", "jobs", "calls", "quotes", "audit")
 DURATION: Final = Duration()
 AMOUNT: Final = Amount()
 MOMENT: Final = Moment()
 LABEL: Final = Label()
+LIFETIME: Final = Lifetime()

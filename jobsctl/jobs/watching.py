@@ -1,20 +1,16 @@
 """Watching a job: every event as a line, over dropped streams and restarted servers."""
 
-import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from random import Random
 from typing import Final, Protocol
 
 from rich.live import Live
 from rich.text import Text
 
-from budget.errors import BudgetError, UpstreamError
 from hourglass.jobs.v1.event_pb2 import JobEvent
 from hourglass.jobs.v1.job_pb2 import JobState
-from hourglass.jobs.v1.jobs_service_pb2 import WatchJobRequest
+from hourglass_client import HourglassError, Transcript
 from jobsctl.exits import Failure
 from jobsctl.jobs.lines import event_line, state_name
 from jobsctl.printer import Printer
@@ -22,13 +18,8 @@ from jobsctl.session import Session
 from presentation.values import printable
 
 RESUME: Final = "RESUME"
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 2.0
-PATIENCE: Final = 30.0
 REDRAWS_PER_SECOND: Final = 12
 PREVIEW: Final = 60
-
-Show = Callable[[JobEvent], None]
 
 
 @dataclass(slots=True)
@@ -56,80 +47,30 @@ class Reader:
 
 
 async def watch(session: Session, job_id: str, *, after: int, text: bool) -> None:
-    """Show every event after the cursor until the job's last. Raises Failure when it ended badly."""
+    """Show every event after the cursor until the job's last. Raises Failure when it ended badly.
+
+    Lost connections are gone on from; an error before the first event is the caller's.
+    """
     reader = Reader(cursor=after)
+
+    def broke(error: HourglassError) -> None:
+        if error.reason == RESUME:
+            return
+        if reader.cursor == after:
+            raise error
+        session.printer.remark(f"the stream broke; it goes on after sequence {reader.cursor}")
+
+    transcript, limit = Transcript(after=after), session.remaining()
     with _shown(session.printer, text=text) as shown:
-
-        def show(event: JobEvent) -> None:
-            reader.take(event)
-            shown.show(event, reader)
-
-        await follow(session, job_id, reader, show)
+        async with session.client.watch(
+            job_id, transcript=transcript, timeout=limit, on_break=broke
+        ) as events:
+            async for event in events:
+                reader.take(event)
+                shown.show(event, reader)
     if reader.state not in {JobState.JOB_STATE_SUCCEEDED, JobState.JOB_STATE_UNSPECIFIED}:
         name = state_name(reader.state)
         raise Failure(f"JOB_{name}", f"the job ended {name}, because of {reader.cause}")
-
-
-async def follow(session: Session, job_id: str, reader: Reader, show: Show) -> None:
-    """The stream to its end. RESUME and lost connections are gone on from, at the reader's cursor.
-
-    An error before the first message is the caller's, and so is one that lasts for `PATIENCE` seconds.
-    """
-    pauses = _Pauses()
-    while True:
-        before = reader.cursor
-        try:
-            await _read(session, job_id, reader, show, pauses)
-        except BudgetError as error:
-            if reader.cursor > before:
-                pauses.reset()
-            if not pauses.may_go_on(error):
-                raise
-            if _reason(error) != RESUME:
-                session.printer.remark(f"the stream broke; it goes on after sequence {reader.cursor}")
-            await asyncio.sleep(pauses.take())
-        else:
-            return
-
-
-async def _read(session: Session, job_id: str, reader: Reader, show: Show, pauses: "_Pauses") -> None:
-    request = WatchJobRequest(job_id=job_id, after_sequence=reader.cursor)
-    async with session.stream("WatchJob", session.jobs.WatchJob, request) as messages:
-        async for message in messages:
-            pauses.reset()
-            if message.WhichOneof("message") == "event":
-                show(message.event)
-
-
-class _Pauses:
-    """How long to wait before the next try, and for how long to try at all."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_PAUSE
-        self._random = Random()  # noqa: S311 - spreads callers, hides nothing
-        self._last_success: float | None = None
-
-    def reset(self) -> None:
-        """The stream works."""
-        self._next = FIRST_PAUSE
-        self._last_success = time.monotonic()
-
-    def may_go_on(self, error: BudgetError) -> bool:
-        """Whether another try makes sense after this error."""
-        if not isinstance(error, UpstreamError) or error.code != "UNAVAILABLE":
-            return False
-        if error.upstream_reason == RESUME:
-            return True
-        return self._last_success is not None and time.monotonic() - self._last_success < PATIENCE
-
-    def take(self) -> float:
-        """The next pause, with full jitter."""
-        pause, self._next = self._next, min(self._next * 2, LONGEST_PAUSE)
-        return self._random.uniform(0, pause)
-
-
-def _reason(error: BudgetError) -> str:
-    return error.upstream_reason if isinstance(error, UpstreamError) else ""
 
 
 class _Shown(Protocol):

@@ -16,7 +16,7 @@ def waits_for(facts: Facts) -> str:
     """One sentence or two: who has to do what, and what happens if nobody does."""
     match facts.job.state:
         case JobState.JOB_STATE_QUEUED:
-            return f"{_queued(facts)}{_expiry(facts, 'it becomes EXPIRED')}"
+            return _queued(facts)
         case JobState.JOB_STATE_RUNNING:
             return _running(facts)
         case JobState.JOB_STATE_HELD:
@@ -28,9 +28,14 @@ def waits_for(facts: Facts) -> str:
 
 
 def _queued(facts: Facts) -> str:
+    """Time in a closed lane does not count: nothing expires there."""
+    if facts.lane is not None and facts.lane.state != LaneState.LANE_STATE_OPEN:
+        return f"its lane: {_closed(facts.lane)}"
+    return f"{_queued_in_open_lane(facts)}{_expiry(facts, 'it becomes EXPIRED')}"
+
+
+def _queued_in_open_lane(facts: Facts) -> str:
     lane, ready = facts.lane, facts.job.ready_time
-    if lane is not None and lane.state != LaneState.LANE_STATE_OPEN:
-        return f"its lane: {_closed(lane)}"
     if datetime_of(ready) > facts.now:
         what = "its schedule" if facts.job.state_cause == "CREATED" else "its back-off"
         return f"{what}: not claimed before {moment(ready)} ({_in(ready, facts.now)})"

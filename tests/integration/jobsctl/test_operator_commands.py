@@ -27,8 +27,13 @@ async def test_a_tenant_is_made_changed_and_funded_once_a_request_id(jobsctl: Jo
     updated = await jobsctl("tenants", "update", "acme", "--weight", "7", "--display-name", "Acme", *BECAUSE)
     assert ["weight", "7"] in updated.rows
     assert ["running", "0", "of", "3"] in updated.rows
+    keeps = ("--keep", "payload=1d", "--keep", "events=36h")
+    updated = await jobsctl("tenants", "update", "acme", *keeps, *BECAUSE)
+    assert ["keeps", "payload", "1", "d,", "events", "1", "d", "12", "h"] in updated.rows
     shown = await jobsctl("tenants", "get", "acme")
     assert shown.out == updated.out
+    default = await jobsctl("tenants", "update", "acme", "--keep-default", *BECAUSE)
+    assert "keeps" not in default.out
     listed = await jobsctl("tenants", "list")
     assert ["acme", TENANT] == [row[0] for row in listed.rows[1:]]
 

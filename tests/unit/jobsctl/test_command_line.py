@@ -155,6 +155,8 @@ def test_what_cannot_be_read_says_what_is_wanted(kind: "click.ParamType[object]"
         ["jobs", "retry", "x"],
         ["jobs", "list", "--state", "odd"],
         ["tenants", "update", "acme", "--reason", "x"],
+        ["tenants", "update", "acme", "--keep", "beauty=1d", "--reason", "x"],
+        ["tenants", "update", "acme", "--keep", "jobs=1d", "--keep-default", "--reason", "x"],
         ["bulk", "retry", "--reason", "x"],
         ["bulk", "retry", "01a22d49-b7d7-7075-b32c-ecffb9470433", "--reason", "x"],
         ["jobs", "create", "--spec", "-", "--prompt", "-"],

@@ -1,9 +1,9 @@
--- An overrun is what went beyond a reservation, or a call, of which all was captured. Both are looked up one by one: overruns
--- are few, and there may be very many calls between two jobs.
+-- An overrun is what went beyond a reservation, or a call, of which all was captured.
 SELECT o.tenant_id, o.subject_id::text AS subject,
        format('has an overrun of %s beyond %s, of which %s was captured', o.amount, coalesce(r.amount, c.amount),
               coalesce(r.captured, c.captured)) AS description
 FROM hourglass.overruns o
+-- One by one: overruns are few, and between two jobs there may be very many calls.
 LEFT JOIN LATERAL (
     SELECT v.amount, v.captured FROM hourglass.reservations v
     WHERE v.tenant_id = o.tenant_id AND v.job_id = o.subject_id AND v.number = o.reservation_number OFFSET 0

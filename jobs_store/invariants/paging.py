@@ -10,7 +10,7 @@ from uuid import UUID
 from budget.postgres import Transaction
 from jobs_store.identifiers import TenantId
 from jobs_store.invariants.registry import Scope
-from jobs_store.retention import NO_TENANT
+from jobs_store.operator_requests import NO_TENANT
 from jobs_store.statements import statement
 
 Place: TypeAlias = tuple[str, UUID]

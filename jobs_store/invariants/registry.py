@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
 
 from jobs_store.invariants import invariant_sql
 
+_ARGUMENTS: Final = re.compile(r" \$\d.*$")
 _TABLE: Final = re.compile(r"\bhourglass\.([a-z_]+)\b(?!\()")
 
 
@@ -64,10 +66,9 @@ class Invariant:
 
     @property
     def promise(self) -> str:
-        """What must hold, in sentences: the header of the statement."""
-        lines = self.sql.splitlines()
-        header = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
-        return " ".join(header)
+        """What must hold, in sentences: the header of the statement, but what it says of its arguments."""
+        header = takewhile(lambda line: line.startswith("-- "), self.sql.splitlines())
+        return _ARGUMENTS.sub("", " ".join(line.removeprefix("-- ") for line in header))
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -12,12 +12,13 @@ from budget.errors import BudgetTooLow
 from jobs_store.errors import TenantNotFound
 from jobs_store.identifiers import JobId, TenantId
 from jobs_store.invariants.registry import ALWAYS, INVARIANTS
+from jobs_store.retention import Retention, RetentionTerms
 from jobs_store.verification import NotOfTenants, UnknownInvariants, VerificationTerms
-from tests.integration.store.live_load import TENANTS, LiveLoad
+from tests.integration.store.live_load import NOTHING, TENANTS, LiveLoad
 from tests.integration.store.locks import holding, superuser
 from tests.integration.store.verifying import Found, found_in, pages_of, verifying
 from tests.postgres import TestDatabase
-from tests.store import TENANT, Store, time_enough
+from tests.store import TENANT, Store, policy_of, time_enough
 from tests.waiting import eventually
 
 COUNTED = "ATTEMPTS_ARE_COUNTED"
@@ -25,6 +26,14 @@ BLOCKED = "LOG_HAS_NO_GAPS"
 """The one of these tests that reads events."""
 OTHER = TenantId("zeta")
 SHORT = 0.1
+UNAUDITED = """
+WITH old AS (
+    INSERT INTO hourglass.audit_log (tenant_id, id, action, actor, subject)
+    SELECT '*', hourglass.first_id_of(now() - interval '1 day'), 'PAUSE_LANE', 'ops', 'lane'
+)
+INSERT INTO hourglass.operator_requests (tenant_id, request_id, action, request_digest)
+VALUES ('*', 'pause', 'PAUSE_LANE', sha256(''))
+"""
 AT_WORK = """
 SELECT count(*) FROM pg_stat_activity
 WHERE usename = 'hourglass_readonly' AND state <> 'idle' AND datname = current_database()
@@ -113,6 +122,30 @@ async def test_what_cannot_be_verified_is_refused(database: TestDatabase) -> Non
         await pages_of(database, names=["LANE_COUNTS_ITS_RUNS"], tenant=TENANT)
     with pytest.raises(TenantNotFound):
         await pages_of(database, tenant=TENANT)
+
+
+async def test_decisions_about_no_tenant_are_verified_too(store: Store) -> None:
+    async with superuser(store) as connection:
+        await connection.execute(UNAUDITED)
+    assert {"DECISION_IS_AUDITED": [("*", "pause")]} == found_in(await pages_of(store.database))
+
+
+async def test_what_retention_has_begun_to_take_is_not_missed(store: Store) -> None:
+    """One event at a time, then one attempt: every state between is one that others may see."""
+    await store.tenant()
+    await store.succeeded()
+    async with superuser(store) as connection:
+        await connection.fetch("SELECT pg_sleep(0.003)")
+    terms = RetentionTerms(lifetimes=NOTHING, interval=0.0, page_size=1, statements=1)
+    retention = Retention(store.worker, policy_of, terms)
+    for _ in range(60):
+        if not (await retention.trim(budget=time_enough())).more:
+            break
+        assert {} == found_in(await pages_of(store.database, names=ALWAYS))
+    else:
+        raise AssertionError("the pass does not end")
+    async with superuser(store) as connection:
+        assert 0 == await connection.fetchval("SELECT count(*) FROM hourglass.job_events")
 
 
 @pytest.mark.parametrize("table", ["jobs", "reservations", "lanes", "tenant_limits", "tenant_funds"])

@@ -91,7 +91,7 @@ _DURATIONS: Final = {
     Kind.COMMIT_LOST: (0.1, 1.2),
     Kind.COMMIT_REPLY_LOST: (0.1, 1.2),
     Kind.COMMIT_REPLY_LATE: (0.2, 1.6),
-    Kind.DATABASE_SILENT: (0.3, 2.5),
+    Kind.DATABASE_SILENT: (0.3, 5.0),
     Kind.WAKE_UPS_CUT: (0.0, 0.0),
     Kind.WAKE_UPS_SILENT: (1.0, 4.0),
     Kind.EMPTY_FUNDS: (0.5, 2.0),

@@ -162,6 +162,7 @@ class Stage:
 async def staged(logs: Path, tally: Tally) -> AsyncIterator[Stage]:
     """The system, running, until the end of the block; nothing of it is left then."""
     folder = _own_folder()
+    tally.tell(f"PostgreSQL has its data in {folder}")
     try:
         async with AsyncExitStack() as stack:
             stage = Stage(folder, logs, tally)

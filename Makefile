@@ -23,6 +23,7 @@ QUICK := not faults and not older_postgres
 
 export PROMPT
 export MODEL
+export CHAOS
 export TORTURE_SECONDS
 export SEED
 
@@ -42,10 +43,10 @@ $(READY): pyproject.toml $(LOCKS)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --offline --editable .
 	@touch $@
 
-demo: $(READY) ## One job end to end on a real local model (PROMPT=... MODEL=...)
+demo: $(READY) ## One job end to end on a real local model (PROMPT=... MODEL=... CHAOS=1)
 	@$(BIN)/python -m launcher.demo
 
-up: $(READY) ## The whole stack until Ctrl-C, with grpcurl lines to paste
+up: $(READY) ## The whole stack until Ctrl-C, with grpcurl and jobsctl lines to paste
 	@$(BIN)/python -m launcher.up
 
 test: lint type imports proto-check ## Everything but the fault tests

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
+import grpc.aio
+
 from budget.core import Budget
 from hourglass.jobs.v1.job_pb2 import JobSpec, Message, Role
 from hourglass.jobs.v1.jobs_service_pb2 import CreateJobRequest
@@ -25,6 +27,7 @@ from launcher.demo import steps
 from launcher.failures import EXPECTED, told
 from launcher.settings import DatabaseSettings
 from launcher.stack import LOGS, START_LIMIT, Plan, Stack, running_with_database
+from servicekit.channels import client_options
 
 SIMULATED: Final = "simulated-fast:tokens=8"
 WARM_UP: Final = 50
@@ -80,7 +83,7 @@ async def timed(action: Callable[[], Awaitable[object]], count: int, *, callers:
 
 async def measure(stack: Stack) -> dict[str, Any]:
     """All figures, one after the other."""
-    async with steps.connected(stack.jobs) as channel:
+    async with grpc.aio.insecure_channel(stack.jobs, options=client_options()) as channel:
         stub: Any = JobServiceStub(channel)
 
         async def one_create() -> object:

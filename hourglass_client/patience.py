@@ -168,6 +168,8 @@ class Waiting:
 
     def failed(self, error: HourglassError) -> float | None:
         """The same after an error. Raises it when there is no going on, and nothing known to answer."""
+        if isinstance(error, DeadlineExceeded) and not self._patience.nearly_over:
+            return self._patience.pause()  # the time of one question, not that of the wait
         try:
             return self._patience.after(error)
         except DeadlineExceeded:

@@ -5,6 +5,7 @@ from typing import Final
 import grpc
 
 from budget.errors import BudgetError
+from hourglass_client import HourglassError
 from launcher.errors import AddressTaken, PostgresError, ProcessFailed
 from migrations.errors import MigrationError
 from presentation.rpc_failure import RpcFailure
@@ -15,6 +16,7 @@ EXPECTED: Final = (
     AddressTaken,
     BudgetError,
     CannotListen,
+    HourglassError,
     MigrationError,
     PostgresError,
     ProcessFailed,

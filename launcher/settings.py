@@ -1,6 +1,6 @@
 """Settings of the launcher's own commands."""
 
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -28,10 +28,14 @@ class UpSettings(DatabaseSettings):
 
 
 class DemoSettings(DatabaseSettings):
-    """What `make demo` asks, and whom. Empty means the default, as make exports unset variables so."""
+    """What `make demo` asks, and whom. Empty means the default, as make exports unset variables so.
+
+    chaos: 1 kills the worker in mid-answer.
+    """
 
     prompt: str = Field(default="", validation_alias="PROMPT")
     model: str = Field(default="", validation_alias="MODEL")
+    chaos: Literal["", "0", "1"] = Field(default="", validation_alias="CHAOS")
 
     @property
     def chosen_prompt(self) -> str:
@@ -42,3 +46,8 @@ class DemoSettings(DatabaseSettings):
     def chosen_model(self) -> str:
         """The model to ask."""
         return self.model or REAL_MODEL
+
+    @property
+    def kills_a_worker(self) -> bool:
+        """Whether a worker is killed in mid-answer."""
+        return self.chaos == "1"

@@ -1,6 +1,6 @@
 """The whole service on one machine: Postgres, model servers, PricingService, workers, JobService."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,9 +109,12 @@ class Stack:
         )
         return await self._start_service(command, budget=budget)
 
-    async def unless_ended(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of `work`, or ProcessEnded as soon as one of the processes ends."""
-        return await unless_ended(list(self.children.values()), work)
+    async def unless_ended(
+        self, work: Coroutine[Any, Any, Result], *, but_for: Collection[str] = ()
+    ) -> Result:
+        """The result of `work`, or ProcessEnded as soon as a process ends that is not one of `but_for`."""
+        watched = [child for name, child in self.children.items() if name not in but_for]
+        return await unless_ended(watched, work)
 
     async def stop(self, *, budget: Budget) -> None:
         """End everything: those who do the work first, then what they need.

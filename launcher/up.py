@@ -1,4 +1,4 @@
-"""`python -m launcher.up` (`make up`): the whole stack until Ctrl-C, with grpcurl lines to paste."""
+"""`python -m launcher.up` (`make up`): the whole stack until Ctrl-C, with lines to paste."""
 
 import asyncio
 import os
@@ -12,6 +12,7 @@ from uuid import uuid4
 from budget.core import Budget
 from launcher.failures import EXPECTED, told
 from launcher.grpcurl import grpcurl_lines
+from launcher.jobsctl_lines import jobsctl_lines
 from launcher.ports import require_free
 from launcher.processes import PROJECT
 from launcher.settings import UpSettings
@@ -72,14 +73,15 @@ def _tell(name: str, what: str) -> None:
 
 def _say_how_to_use(stack: Stack) -> None:
     print(f"\nlogs: {_short(LOGS)}/*.log. Paste these into another terminal, in this folder:\n")
-    for line in grpcurl_lines(_grpcurl(), stack.jobs, key=f"first-{uuid4().hex[:6]}"):
+    lines = grpcurl_lines(_program("grpcurl"), stack.jobs, key=f"first-{uuid4().hex[:6]}")
+    for line in (*lines, *jobsctl_lines(_program("jobsctl"), stack.jobs)):
         print(f"# {line.purpose}\n{line.command}\n")
     print("Ctrl-C ends everything.", flush=True)
 
 
-def _grpcurl() -> str:
+def _program(name: str) -> str:
     """The one of the path, else the one that `make setup` installed."""
-    return "grpcurl" if shutil.which("grpcurl") else _short(Path(sys.executable).parent / "grpcurl")
+    return name if shutil.which(name) else _short(Path(sys.executable).parent / name)
 
 
 def _short(path: Path) -> str:

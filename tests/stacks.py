@@ -22,8 +22,9 @@ from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
 from hourglass_client.transcript import Transcript
 from launcher.components import SIMULATED
 from launcher.database import Database
-from launcher.demo.steps import Seen, connected
+from launcher.demo.steps import Seen
 from launcher.stack import Plan, Stack, running
+from servicekit.channels import client_options
 from tests.postgres import TestDatabase
 
 START_LIMIT = 60.0
@@ -42,6 +43,11 @@ QUICK_WORKER: Mapping[str, str] = {
     "POLL_INTERVAL": "0.2",
 }
 QUICK_JOBS: Mapping[str, str] = {"REAP_INTERVAL": "0.5", "REAP_WAIT": "0"}
+
+
+def connected(target: str) -> grpc.aio.Channel:
+    """A connection of its own to a service."""
+    return grpc.aio.insecure_channel(target, options=client_options())
 
 
 def prepared(database: TestDatabase) -> Database:

@@ -5,7 +5,6 @@ import signal
 import sys
 from typing import Final
 
-from hourglass_client.errors import BrokenStream
 from launcher.demo.errors import DemoFailed
 from launcher.demo.run import run
 from launcher.demo.terminal import Terminal
@@ -20,7 +19,7 @@ def main() -> int:
     terminal = Terminal()
     try:
         asyncio.run(_until_stopped(terminal))
-    except (*EXPECTED, BrokenStream, DemoFailed) as error:
+    except (*EXPECTED, DemoFailed) as error:
         terminal.failure(f"the demo failed: {told(error)}")
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hourglass_client.transcript import Transcript
+from hourglass_client import Transcript
 
 
 class Answer(Protocol):

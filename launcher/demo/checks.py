@@ -1,11 +1,13 @@
 """What the demo asserts. Each raises DemoFailed, and returns what it found."""
 
 from hourglass.jobs.v1.job_pb2 import AttemptOutcome, Job, JobState
-from hourglass_client.transcript import Transcript
+from hourglass_client import Transcript
+from jobs_store.rate_card import Usage
 from launcher.components import REAL_MODEL, served
 from launcher.demo.errors import DemoFailed
 from launcher.local_model import ModelFacts
 from servicekit.wire_money import amount_of
+from wire.rate_card import rate_card_of
 
 
 def can_run(model: str) -> None:
@@ -27,8 +29,8 @@ def succeeded(job: Job) -> None:
         raise DemoFailed("job", f"{len(accepted)} attempts were accepted, one is promised")
 
 
-def text_is_the_result(transcript: Transcript, job: Job) -> str:
-    """What was streamed, across the dropped stream, is what was stored."""
+def text_is_the_result(transcript: Transcript, job: Job, streams: str = "both streams") -> str:
+    """What was streamed, across whatever came between, is what was stored."""
     streamed, stored = transcript.text, job.result.text
     if streamed != stored:
         differs = next(
@@ -36,7 +38,7 @@ def text_is_the_result(transcript: Transcript, job: Job) -> str:
         )
         where = f"at character {differs}" if differs >= 0 else f"in length, {len(streamed)} and {len(stored)}"
         raise DemoFailed("resume", f"the streamed text differs from the stored result {where}")
-    return f"the text of both streams is the stored result, {len(stored)} characters"
+    return f"the text of {streams} is the stored result, {len(stored)} characters"
 
 
 def money_adds_up(job: Job) -> str:
@@ -51,6 +53,31 @@ def money_adds_up(job: Job) -> str:
         if captured > amount_of(job.charge.quoted_amount):
             raise DemoFailed("money", f"{captured} was charged, above the quote")
     return "reserved = charged + given back, and not above the quote"
+
+
+def taken_over(job: Job, killed: str) -> str:
+    """The killed worker's attempt has an unknown outcome, and another worker's was accepted."""
+    outcomes = [AttemptOutcome.Name(a.outcome).removeprefix("ATTEMPT_OUTCOME_") for a in job.attempts]
+    workers = [attempt.worker_id for attempt in job.attempts]
+    if outcomes != ["UNKNOWN", "SUCCEEDED"] or workers[0] != killed or workers[1] == killed:
+        raise DemoFailed("takeover", f"{killed} was killed; the attempts of {workers} ended {outcomes}")
+    return f"{killed} was killed in mid-answer; {workers[1]} finished the job: two attempts, one accepted"
+
+
+def paid_once(job: Job) -> str:
+    """The tenant pays for the accepted answer alone, whatever the lost attempt may have cost."""
+    used = job.result.usage
+    price = rate_card_of(job.charge.rate_card).amount(
+        Usage(
+            input_tokens=used.input_token_count,
+            cached_input_tokens=used.cached_input_token_count,
+            output_tokens=used.output_token_count,
+        )
+    )
+    charged = amount_of(job.charge.captured_amount)
+    if len(job.charge.reservations) != 1 or charged != price:
+        raise DemoFailed("money", f"{charged} was charged for an answer that costs {price}")
+    return "the tenant paid once: the accepted answer at the quoted rates; the lost attempt is the operator's"
 
 
 def real_model_ran(job: Job, before: ModelFacts, after: ModelFacts) -> str:

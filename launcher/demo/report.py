@@ -51,6 +51,9 @@ def money_table(line: QuoteLine, job: Job) -> Table:
     table.add_row(
         "provider cost", dollars(cost.amount), f"the operator's, {_name(CostBasis.Name(cost.basis)).lower()}"
     )
+    if amount_of(cost.unknown_worst_case_amount):
+        at_most = dollars(cost.unknown_worst_case_amount)
+        table.add_row("and at most", at_most, "the operator's, for the attempt that nobody knows the end of")
     return table
 
 

@@ -3,16 +3,15 @@
 import time
 from typing import Final
 
-import grpc
-
 from budget.core import Budget
-from hourglass.jobs.v1.job_pb2 import Job
-from hourglass_client.transcript import Transcript
+from hourglass.jobs.v1.job_pb2 import Job, UnknownOutcomePolicy
+from hourglass_client import Transcript
 from launcher.components import LOCAL, REAL_MODEL
 from launcher.demo import checks, report, steps
 from launcher.demo.answer import Answer, Progress
+from launcher.demo.chaos import QUICK_LEASES, QUICK_REAPING, WORKERS, Killer
 from launcher.demo.errors import DemoFailed
-from launcher.demo.steps import Created, Question, Quoted
+from launcher.demo.steps import Caller, Created, Question, Quoted
 from launcher.demo.terminal import Terminal
 from launcher.local_model import ModelFacts, model_facts
 from launcher.settings import DemoSettings
@@ -22,6 +21,8 @@ from presentation.values import dollars
 MAX_TOKENS: Final = 96
 WATCH_LIMIT: Final = 120.0
 FACTS_LIMIT: Final = 5.0
+RETRY: Final = UnknownOutcomePolicy.UNKNOWN_OUTCOME_POLICY_RETRY
+SLOWER: Final = "ask for a longer one, or a slower model (MODEL=simulated:tokens=96,tps=20)"
 
 
 async def run(settings: DemoSettings, terminal: Terminal) -> None:
@@ -29,43 +30,75 @@ async def run(settings: DemoSettings, terminal: Terminal) -> None:
 
     Raises:
         DemoFailed: something did not keep its promise.
-        grpc.aio.AioRpcError: a call failed.
+        HourglassError: a call failed.
         See `launcher.stack.running_with_database` for what fails before.
     """
     question = Question(model=settings.chosen_model, prompt=settings.chosen_prompt, max_tokens=MAX_TOKENS)
     checks.can_run(question.model)
     terminal.heading("Starting the stack")
     budget = Budget.for_work(START_LIMIT)
-    async with running_with_database(
-        settings.database_url, Plan(logs=LOGS / "demo"), budget=budget, tell=terminal.fact
-    ) as stack:
-        await stack.unless_ended(_one_job(stack, question, terminal))
+    plan = _plan(chaos=settings.kills_a_worker)
+    async with running_with_database(settings.database_url, plan, budget=budget, tell=terminal.fact) as stack:
+        if settings.kills_a_worker:
+            await stack.unless_ended(_one_job_over_two_workers(stack, question, terminal), but_for=WORKERS)
+        else:
+            await stack.unless_ended(_one_job(stack, question, terminal))
         terminal.heading("Stopping")
     terminal.success("everything that was started has ended")
 
 
+def _plan(*, chaos: bool) -> Plan:
+    logs = LOGS / "demo"
+    if not chaos:
+        return Plan(logs=logs)
+    return Plan(workers=WORKERS, worker=QUICK_LEASES, jobs=QUICK_REAPING, logs=logs)
+
+
 async def _one_job(stack: Stack, question: Question, terminal: Terminal) -> None:
     before = await _facts(stack)
-    async with steps.connected(stack.jobs) as channel:
-        quoted = await _quote(channel, question, terminal)
-        created = await _create(channel, question, quoted, terminal)
+    async with steps.calling(stack.jobs) as caller:
+        quoted = await _quote(caller, question, terminal)
+        created = await _create(caller, question, quoted, terminal)
         transcript = await _answer(stack, created, question, terminal)
-        job = await steps.read(channel, created.response.job.job_id)
+        job = await steps.read(caller, created.response.job.job_id)
     checks.succeeded(job)
     _show_receipt(quoted, created, job, terminal)
     terminal.heading("Checked")
     terminal.success(checks.text_is_the_result(transcript, job))
     terminal.success(checks.money_adds_up(job))
+    await _check_model(stack, question, job, before, terminal)
+
+
+async def _one_job_over_two_workers(stack: Stack, question: Question, terminal: Terminal) -> None:
+    before = await _facts(stack)
+    async with steps.calling(stack.jobs) as caller:
+        quoted = await _quote(caller, question, terminal)
+        created = await _create(caller, question, quoted, terminal, policy=RETRY)
+        transcript, killed = await _answer_over_two_workers(stack, created, question, terminal)
+        job = await steps.read(caller, created.response.job.job_id)
+    checks.succeeded(job)
+    _show_receipt(quoted, created, job, terminal)
+    terminal.heading("Checked")
+    terminal.success(checks.taken_over(job, killed))
+    terminal.success(checks.text_is_the_result(transcript, job, "the stream"))
+    terminal.success(checks.money_adds_up(job))
+    terminal.success(checks.paid_once(job))
+    await _check_model(stack, question, job, before, terminal)
+
+
+async def _check_model(
+    stack: Stack, question: Question, job: Job, before: ModelFacts, terminal: Terminal
+) -> None:
     if question.model == REAL_MODEL:
         terminal.success(checks.real_model_ran(job, before, await _facts(stack)))
     else:
         terminal.note(f"no real model ran: {job.result.provider_model or question.model} is simulated")
 
 
-async def _quote(channel: grpc.aio.Channel, question: Question, terminal: Terminal) -> Quoted:
+async def _quote(caller: Caller, question: Question, terminal: Terminal) -> Quoted:
     terminal.heading(f"Asking {question.model}")
     terminal.fact("prompt", question.prompt)
-    quoted = await steps.quote(channel, question)
+    quoted = await steps.quote(caller, question)
     response = quoted.response
     terminal.fact(
         "quote",
@@ -77,9 +110,14 @@ async def _quote(channel: grpc.aio.Channel, question: Question, terminal: Termin
 
 
 async def _create(
-    channel: grpc.aio.Channel, question: Question, quoted: Quoted, terminal: Terminal
+    caller: Caller,
+    question: Question,
+    quoted: Quoted,
+    terminal: Terminal,
+    *,
+    policy: UnknownOutcomePolicy.ValueType | None = None,
 ) -> Created:
-    created = await steps.create(channel, question, quoted.response.quote_id)
+    created = await steps.create(caller, question, quoted.response.quote_id, policy=policy)
     took = created.ledger.took_duration.ToMilliseconds()
     terminal.fact(
         "job",
@@ -115,6 +153,28 @@ async def _answer(stack: Stack, created: Created, question: Question, terminal: 
         )
         await steps.watch(stack.jobs, job_id, transcript, all_seen, budget=budget)
     return transcript
+
+
+async def _answer_over_two_workers(
+    stack: Stack, created: Created, question: Question, terminal: Terminal
+) -> tuple[Transcript, str]:
+    """Watch the job on one stream, kill its worker half way, and go on with what the next one says."""
+    terminal.heading("The answer, as it comes")
+    progress = Progress(created=time.monotonic(), max_tokens=question.max_tokens)
+    transcript = Transcript()
+    with terminal.answer(progress) as answer:
+        killer = Killer(stack, answer, after=question.max_tokens // 2)
+
+        def seen(transcript: Transcript) -> bool:
+            killer.see(transcript)
+            _show(answer, progress, transcript)
+            return False
+
+        job_id = created.response.job.job_id
+        await steps.watch(stack.jobs, job_id, transcript, seen, budget=Budget.for_work(WATCH_LIMIT))
+    if not killer.killed:
+        raise DemoFailed("chaos", f"the answer was over before its worker could be killed: {SLOWER}")
+    return transcript, killer.killed
 
 
 def _show(answer: Answer, progress: Progress, transcript: Transcript) -> None:

@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from hourglass_client.transcript import Transcript
+from hourglass_client import Transcript
 from launcher.demo.answer import Answer, Progress
 
 INDENT: Final = 2

@@ -18,7 +18,6 @@ from budget.core import Budget
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
 from launcher import components
-from launcher.demo.steps import connected
 from launcher.processes import Child
 from launcher.readiness import until_ready
 from launcher.seed import DEMO_TENANT, seed_tenant
@@ -28,6 +27,7 @@ from tests.chaos_proxy import ChaosProxy
 from tests.jobs import TENANT, of, pricing_server, spec
 from tests.postgres import TestDatabase
 from tests.scenarios.stage import Told, told
+from tests.stacks import connected
 from tests.stepped_clock import SteppedClock
 
 TEN_MINUTES = 600

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 
 import psutil
@@ -61,6 +62,44 @@ async def test_a_simulated_model_works_too_and_the_demo_says_that_no_real_one_ra
     assert (0, "") == (exit_code, errors), output + errors
     assert "no real model ran" in output
     assert "134.5 M parameters" not in output
+
+
+@pytest.mark.faults
+@pytest.mark.scenario("W3")
+async def test_a_worker_killed_in_mid_answer_costs_an_epoch_and_the_tenant_nothing(
+    database: TestDatabase,
+) -> None:
+    exit_code, output, errors = await demo(
+        DATABASE_URL=database.owner, MODEL="simulated:tokens=96,tps=30", PROMPT="", CHAOS="1"
+    )
+    assert (0, "") == (exit_code, errors), output + errors
+    killed = re.search(r"(worker-[12]) \(process \d+\) killed after \d+ tokens", output)
+    assert killed
+    other = {"worker-1": "worker-2", "worker-2": "worker-1"}[killed[1]]
+    for promised in (
+        "last durable sequence ",
+        f"{other} makes attempt 2: the answer starts anew",
+        f"{killed[1]} was killed in mid-answer; {other} finished the job: two attempts, one accepted",
+        "the text of the stream is the stored result",
+        "the tenant paid once: the accepted answer at the quoted rates",
+        "everything that was started has ended",
+    ):
+        assert promised in output
+
+
+async def test_an_answer_that_is_too_quick_to_be_disturbed_is_told(database: TestDatabase) -> None:
+    exit_code, output, errors = await demo(
+        DATABASE_URL=database.owner, MODEL="simulated:tokens=3", PROMPT="", CHAOS="1"
+    )
+    assert 1 == exit_code, output
+    assert errors.startswith("the demo failed: chaos: the answer was over before its worker could be killed")
+
+
+async def test_chaos_is_on_or_off() -> None:
+    exit_code, _, errors = await demo(CHAOS="much")
+    assert 1 == exit_code
+    assert "CHAOS" in errors
+    assert "Traceback" not in errors
 
 
 async def test_a_model_without_a_price_ends_the_demo_with_a_clear_line(database: TestDatabase) -> None:

@@ -14,14 +14,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from budget.core import Budget
 from launcher import components
-from launcher.demo.steps import connected
 from launcher.processes import Child
 from launcher.readiness import until_ready
 from launcher.roles import REQUEST, WORKER, role_dsn
 from launcher.stack import PRICING
 from presentation.rpc_failure import RpcFailure
 from tests.postgres import TestDatabase
-from tests.stacks import START_LIMIT, Caller, calling, count, spec_of, stack_on
+from tests.stacks import START_LIMIT, Caller, calling, connected, count, spec_of, stack_on
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)

@@ -279,6 +279,21 @@ def test_a_wait_that_is_longer_than_one_question_asks_again(server: PlayedServer
     assert third <= 700.0 - 2 * 299.0
 
 
+def test_a_question_that_was_not_answered_in_its_time_is_not_the_end_of_the_wait(
+    server: PlayedServer,
+) -> None:
+    caller = server.caller(lambda: server.client.wait("j"))
+    _, _, rpc = server.unary("WaitJob")
+    answer(rpc, pb.WaitJobResponse(job=Job(state=JobState.JOB_STATE_RUNNING)))
+    server.pause()
+    server.unary("WaitJob")
+    server.pass_time(300.0)
+    server.pause()
+    _, _, rpc = server.unary("WaitJob")
+    answer(rpc, pb.WaitJobResponse(job=Job(state=JobState.JOB_STATE_SUCCEEDED)))
+    assert JobState.JOB_STATE_SUCCEEDED == caller.result(PATIENT).state
+
+
 def test_a_wait_whose_time_is_over_answers_the_job_as_it_was_told_last(server: PlayedServer) -> None:
     caller = server.caller(lambda: server.client.wait("j", timeout=1.0))
     _, _, rpc = server.unary("WaitJob")

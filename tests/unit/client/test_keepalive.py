@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from budget.grpc_client import CHANNEL_OPTIONS, SERVER_PING_OPTIONS
 from hourglass_client.channel import DEFAULT_OPTIONS
-from jobsctl.session import OPTIONS
 from servicekit.channels import client_options, server_options
 from servicekit.settings import ServerSettings
 
 HOUR = 3600.0
-CLIENTS = {"the client": DEFAULT_OPTIONS, "jobsctl": OPTIONS, "the services": client_options()}
+CLIENTS = {"the client": DEFAULT_OPTIONS, "the services": client_options()}
 SERVER = dict(server_options(ServerSettings(listen="127.0.0.1:0")))
 INTERVAL = dict(CHANNEL_OPTIONS)["grpc.keepalive_time_ms"] / 1000
 GIVEN_UP_AFTER = dict(CHANNEL_OPTIONS)["grpc.keepalive_timeout_ms"] / 1000

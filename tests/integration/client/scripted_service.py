@@ -61,7 +61,7 @@ async def hangs(_request: Any, _context: Context) -> Any:
 async def scripted(service: ScriptedService, **terms: Any) -> AsyncIterator[AsyncClient]:
     """A client of that service."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    handlers = {
+    handlers: dict[str, Any] = {
         method.name: (
             grpc.unary_stream_rpc_method_handler
             if method.server_streaming

@@ -62,7 +62,8 @@ async def connection(server_options: Options) -> AsyncIterator[tuple[grpc.aio.Ch
 
 async def silence_of(channel: grpc.aio.Channel, seconds: float) -> str:
     """What ends a stream on which nothing is said; empty when it is still there after so many seconds."""
-    call: Any = channel.unary_stream("/test.Service/Silent")(b"")
+    method: Any = channel.unary_stream("/test.Service/Silent")
+    call = method(b"")
     assert b"here" == await call.read()
     try:
         async with asyncio.timeout(seconds):

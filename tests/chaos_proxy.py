@@ -10,6 +10,7 @@ async with ChaosProxy.to_tcp("127.0.0.1", 50051) as proxy:
     proxy.delay = 0.05        # seconds before each piece of an answer
     proxy.piece = 1           # answers in pieces of so many bytes: with a delay, a drip
     proxy.when(b"COMMIT", proxy.withhold)   # once, as soon as a request holds these bytes, before it passes
+    proxy.guard(b"Bearer new", refusal)     # requests without these bytes get this answer instead
 """
 
 import asyncio
@@ -42,6 +43,7 @@ class ChaosProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._trigger: tuple[bytes, Callable[[], None]] | None = None
+        self._guard: tuple[bytes, bytes] | None = None
         self.flow()
 
     @classmethod
@@ -74,6 +76,9 @@ class ChaosProxy:
 
     def when(self, marker: bytes, action: Callable[[], None]) -> None:
         self._trigger = marker, action
+
+    def guard(self, password: bytes, refusal: bytes) -> None:
+        self._guard = password, refusal
 
     @property
     def armed(self) -> bool:
@@ -110,10 +115,22 @@ class ChaosProxy:
     async def _treat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.black_hole:
             await asyncio.Event().wait()
-        await self._relay(reader, writer)
+        if self._guard is None:
+            await self._relay(reader, writer)
+            return
+        password, refusal = self._guard
+        request = await reader.read(65_536)
+        if password in request:
+            await self._relay(reader, writer, request)
+        else:
+            writer.write(refusal)
+            await writer.drain()
 
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _relay(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, read: bytes = b""
+    ) -> None:
         target_reader, target_writer = await self._connect()
+        target_writer.write(read)
         self._writers.add(target_writer)
         requests, answers = self.treatment(writer, target_writer)
         pumps = [

@@ -34,6 +34,7 @@ from worker.finisher import Finisher, FinishRules
 from worker.flusher import Flusher, FlushPace
 from worker.generating import Generating
 from worker.group_commit import GroupCommit
+from worker.lane_alarm import LaneAlarm
 from worker.lanes import Lanes
 from worker.lease import Leases
 from worker.look_up import HeldLookUps, LookUpPace, RunLookUp
@@ -341,6 +342,7 @@ class Worker:
             flusher=self._flusher,
             notify=self._notify,
             metrics=RunMetrics(),
+            alarm=LaneAlarm(),
             rules=rules,
         )
         starter = Starter(starts=self._starts, backoff=self._backoff, cut_off=settings.cut_off)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from worker.active import Run
     from worker.flusher import Flusher
     from worker.group_commit import GroupCommit
+    from worker.lane_alarm import LaneAlarm
     from worker.metrics import RunMetrics
     from worker.outcome import CallEnd
 
@@ -83,6 +84,7 @@ class Finisher:
         flusher: Flusher,
         notify: Notify,
         metrics: RunMetrics,
+        alarm: LaneAlarm,
         rules: FinishRules,
     ) -> None:
         self._store = store
@@ -91,10 +93,13 @@ class Finisher:
         self._flusher = flusher
         self._notify = notify
         self._metrics = metrics
+        self._alarm = alarm
         self._rules = rules
 
     async def end(self, run: Run, end: CallEnd) -> None:
         """Writes the run's ending until its row has taken it, or is not the run's any more."""
+        if isinstance(end, Answered):
+            self._alarm.answered(run.claimed.lane)
         run.progress.write_out()
         await self._flusher.settle(run)
         writing = self._begin(run, end)
@@ -160,10 +165,10 @@ class Finisher:
     async def _write(self, writing: Writing, ending: Ending) -> Ended:
         if ending.park is not None:
             lane = writing.run.claimed.lane
-            _log.warning("lane parked", lane=lane, seconds=ending.park.duration, cause=ending.park.cause)
             await self._store.park_lane(
                 lane, duration=ending.park.duration, cause=ending.park.cause, budget=self._step(writing)
             )
+            self._alarm.parked(lane, ending.park, _attempt(ending).error_class)
         if isinstance(ending.write, Finish):
             return await self._finishes.submit(ending.write)
         return await self._returns.submit(ending.write)

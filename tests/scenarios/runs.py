@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from hourglass.jobs.v1 import job_pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from tests.chaos_proxy import ChaosProxy
@@ -75,7 +77,7 @@ async def running(
     assert port is not None
     async with (
         ChaosProxy.to_tcp("127.0.0.1", port) as proxy,
-        working(_worker_settings(database, proxy.port, settings), asyncio.Event()) as worker,
+        working(worker_settings(database, proxy.port, settings), asyncio.Event()) as worker,
         pricing_server() as pricing,
         jobs_server(
             database, pricing=pricing, **{"workers_target": worker.address, **(jobs or {})}
@@ -85,10 +87,13 @@ async def running(
         yield Runs(jobs=server, worker=worker, provider=provider, to_provider=proxy)
 
 
-def _worker_settings(database: TestDatabase, port: int, changed: dict[str, Any]) -> WorkerSettings:
+def worker_settings(database: TestDatabase, port: int, changed: dict[str, Any]) -> WorkerSettings:
+    """A quick worker with one route, to a port of this machine. `models` and `api_key` are the route's."""
+    changed = dict(changed)
     route = ProviderRoute(
         name="simulated",
-        models=("simulated*",),
+        models=changed.pop("models", ("simulated*",)),
+        api_key=changed.pop("api_key", SecretStr("none")),
         base_url=f"http://127.0.0.1:{port}/v1",
         connect=1.0,
         first_token=10.0,

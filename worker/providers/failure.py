@@ -19,7 +19,7 @@ from budget.errors import (
     UpstreamTimeout,
 )
 from worker.providers.errors import Cause, ProviderError
-from worker.providers.http_status import cause_of_status, codes_of_body, retry_after_seconds
+from worker.providers.http_status import cause_of_status, codes_of_body, retry_after_seconds, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,9 @@ def _refusal(error: APIStatusError, provider: str) -> ProviderError:
         cause_of_status(error.status_code, codes_of_body(error.body)),
         provider=provider,
         http_status=error.status_code,
-        retry_after=retry_after_seconds(headers.get("retry-after"), now=datetime.now(UTC)),
+        retry_after=retry_after_seconds(
+            headers.get("retry-after"), now=time_of(headers.get("date")) or datetime.now(UTC)
+        ),
         provider_request_id=request_id_of(headers),
         detail=error.message,
     )

@@ -70,8 +70,17 @@ def retry_after_seconds(header: str | None, *, now: datetime) -> float | None:
 def _delay(header: str, now: datetime) -> float | None:
     if header.isdecimal() and header.isascii():
         return float(header)
+    date = time_of(header)
+    return None if date is None else (date - now).total_seconds()
+
+
+def time_of(header: str | None) -> datetime | None:
+    """An HTTP date (RFC 9110, 5.6.7); None if absent or malformed.
+
+    The `Date` of a response is by the clock that its `Retry-After` is by: ours may be off.
+    """
     try:
-        date = parsedate_to_datetime(header)
+        date = parsedate_to_datetime(header or "")
     except ValueError:
         return None
-    return (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    return date.replace(tzinfo=date.tzinfo or UTC)

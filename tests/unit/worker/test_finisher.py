@@ -17,6 +17,7 @@ from tests.unit.worker.claimed import claimed
 from worker.active import Run
 from worker.event_log import EventLog, LogEnd, LogLimits
 from worker.finisher import Finisher, FinishRules
+from worker.lane_alarm import LaneAlarm
 from worker.lease import Lease
 from worker.metrics import RunMetrics
 from worker.outcome import Answered
@@ -93,6 +94,7 @@ def _finisher(store: Store, finishes: Finishes) -> Finisher:
         flusher=cast("Flusher", NoFlusher()),
         notify=lambda _: None,
         metrics=RunMetrics(),
+        alarm=LaneAlarm(),
         rules=rules,
     )
 

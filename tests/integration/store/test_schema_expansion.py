@@ -29,8 +29,8 @@ from tests.store import (
 
 pytestmark = pytest.mark.every_postgres
 
-# The worst that an expand step may do: each table gets a column of every name that others have. Names that lack
-# their table are ambiguous then, and a `*` would bring what nobody asked for.
+# The worst that an expand step may do: each table gets a column of every name that others have. Names without
+# their table are ambiguous then, and a `*` brings what nobody asked for.
 EXPAND = """
 DO $$
 DECLARE

@@ -76,6 +76,11 @@ def short_name(enum: "_EnumTypeWrapper[Any]", number: int) -> str:
     return known.name.removeprefix(enum.DESCRIPTOR.values[0].name.removesuffix(ZERO))
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of something whose plural ends with s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def printable(text: str) -> str:
     """The text without what could steer a terminal: control characters are spelled out."""
     return "".join(one if one in "\n\t" or one.isprintable() else repr(one)[1:-1] for one in text)

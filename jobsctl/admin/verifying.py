@@ -8,6 +8,7 @@ from hourglass.jobs.v1.admin_service_pb2 import VerifyRequest, VerifyResponse, V
 from jobsctl.exits import ExitCode, Failure
 from jobsctl.printer import Printer
 from jobsctl.session import Session
+from presentation.values import counted
 
 COLUMNS: Final = ("invariant", "rows checked", "violations", "not checked")
 
@@ -69,7 +70,8 @@ def _show_summary(printer: Printer, found: Mapping[str, Checked]) -> None:
 def _require_all(found: Mapping[str, Checked]) -> None:
     violations = {name: len(checked.violations) for name, checked in found.items() if checked.violations}
     if violations:
-        raise Failure("INVARIANT_BROKEN", f"{sum(violations.values())} violations of {', '.join(violations)}")
+        found_in = counted(sum(violations.values()), "violation")
+        raise Failure("INVARIANT_BROKEN", f"{found_in} of {', '.join(violations)}")
     unchecked = [name for name, checked in found.items() if checked.unchecked]
     if unchecked:
         raise Failure("NOT_ALL_CHECKED", f"parts of {', '.join(unchecked)}", code=ExitCode.UNAVAILABLE)

@@ -75,28 +75,40 @@ def cancel(ctx: click.Context, /, **given: Any) -> None:
     _carry_out(ctx, "cancel", given)
 
 
-def _carry_out(ctx: click.Context, /, action: str, given: dict[str, Any]) -> None:
+def _carry_out(ctx: click.Context, action: str, given: dict[str, Any]) -> None:
     from jobsctl.admin import bulk as work
     from jobsctl.session import run
+    from presentation.values import counted
 
     dry_run, yes = given.pop("dry_run"), given.pop("yes")
-    reason, request_id = given.pop("reason"), given.pop("request_id") or f"jobsctl-{uuid4()}"
-    selection = work.Selection(**given)
+    reason, request_id = given.pop("reason"), given.pop("request_id")
+    selection = _checked(work.Selection(**given))
+    order = work.Order(
+        action=work.Action(action),
+        selection=selection,
+        request_id=request_id or f"jobsctl-{uuid4()}",
+        reason=reason,
+    )
+    settings = settings_of(ctx)
+    if dry_run or not yes:
+        tally = run(settings, lambda session: work.look(session, order))
+        if dry_run or not tally.done:
+            click.echo(f"would {action} {counted(tally.done, 'job')}, {tally.refused} refused", err=True)
+            return
+        if not agreed(f"{action.capitalize()} {counted(tally.done, 'job')}?", yes=False):
+            return
+    if not request_id:
+        named = f"request id {order.request_id}"
+        click.echo(f"{named} (repeat safely with --request-id {order.request_id})", err=True)
+    tally = run(settings, lambda session: work.carry_out(session, order))
+    click.echo(f"{action}: {counted(tally.done, 'job')}", err=True)
+
+
+def _checked(selection: Any) -> Any:
     if not selection.says_something:
         raise click.UsageError(
             "Which jobs? Give JOB, --of-tenant, --lane, --cause, --created-from or --created-before."
         )
     if selection.job_ids and not selection.tenant:
         raise click.UsageError("JOB takes --of-tenant, too: ids are looked up within a tenant.")
-    order = work.Order(action=work.Action(action), selection=selection, request_id=request_id, reason=reason)
-    settings = settings_of(ctx)
-    if dry_run or not yes:
-        tally = run(settings, lambda session: work.look(session, order))
-        if dry_run or not tally.done:
-            click.echo(f"would {action} {tally.done} jobs, {tally.refused} refused", err=True)
-            return
-        if not agreed(f"{action.capitalize()} {tally.done} jobs?", yes=False):
-            return
-    click.echo(f"request id {request_id} (repeat safely with --request-id {request_id})", err=True)
-    tally = run(settings, lambda session: work.carry_out(session, order))
-    click.echo(f"{action}: {tally.done} jobs", err=True)
+    return selection

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from rich.live import Live
@@ -22,36 +21,12 @@ REDRAWS_PER_SECOND: Final = 12
 PREVIEW: Final = 60
 
 
-@dataclass(slots=True)
-class Reader:
-    """How far a reader is, and what it saw last."""
-
-    cursor: int = 0
-    state: JobState.ValueType = JobState.JOB_STATE_UNSPECIFIED
-    cause: str = ""
-    attempt: int = 0
-    tokens: int = 0
-
-    def take(self, event: JobEvent) -> None:
-        """The next event."""
-        self.cursor = event.sequence
-        match event.WhichOneof("event"):
-            case "state_changed":
-                self.state, self.cause = event.state_changed.state, event.state_changed.cause
-            case "attempt_started":
-                self.attempt, self.tokens = event.attempt_number, 0
-            case "token_delta":
-                self.tokens += event.token_delta.token_count
-            case _:
-                pass
-
-
 async def watch(session: Session, job_id: str, *, after: int, text: bool) -> None:
     """Show every event after the cursor until the job's last. Raises Failure when it ended badly.
 
     Lost connections are gone on from; an error before the first event is the caller's.
     """
-    reader = Reader(cursor=after)
+    reader = Transcript(after=after)
 
     def broke(error: HourglassError) -> None:
         if error.reason == RESUME:
@@ -60,13 +35,10 @@ async def watch(session: Session, job_id: str, *, after: int, text: bool) -> Non
             raise error
         session.printer.remark(f"the stream broke; it goes on after sequence {reader.cursor}")
 
-    transcript, limit = Transcript(after=after), session.remaining()
+    watched = session.client.watch(job_id, transcript=reader, timeout=session.remaining(), on_break=broke)
     with _shown(session.printer, text=text) as shown:
-        async with session.client.watch(
-            job_id, transcript=transcript, timeout=limit, on_break=broke
-        ) as events:
+        async with watched as events:
             async for event in events:
-                reader.take(event)
                 shown.show(event, reader)
     if reader.state not in {JobState.JOB_STATE_SUCCEEDED, JobState.JOB_STATE_UNSPECIFIED}:
         name = state_name(reader.state)
@@ -76,7 +48,7 @@ async def watch(session: Session, job_id: str, *, after: int, text: bool) -> Non
 class _Shown(Protocol):
     """Somewhere to show events."""
 
-    def show(self, event: JobEvent, reader: Reader) -> None:
+    def show(self, event: JobEvent, reader: Transcript) -> None:
         """Show the next event."""
 
 
@@ -101,7 +73,7 @@ class _JsonLines:
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
 
-    def show(self, event: JobEvent, _reader: Reader) -> None:
+    def show(self, event: JobEvent, _reader: Transcript) -> None:
         self._printer.json_line(event)
 
 
@@ -111,7 +83,7 @@ class _Lines:
     def __init__(self, printer: Printer) -> None:
         self._printer = printer
 
-    def show(self, event: JobEvent, _reader: Reader) -> None:
+    def show(self, event: JobEvent, _reader: Transcript) -> None:
         self._printer.line(event_line(event))
         self._printer.out.file.flush()
 
@@ -122,17 +94,14 @@ class _LiveLines:
     def __init__(self, printer: Printer, live: Live) -> None:
         self._printer = printer
         self._live = live
-        self._text = ""
 
-    def show(self, event: JobEvent, reader: Reader) -> None:
-        if event.HasField("attempt_started"):
-            self._text = ""
-        if event.HasField("token_delta"):
-            self._text = (self._text + event.token_delta.text)[-PREVIEW:]
-        else:
+    def show(self, event: JobEvent, reader: Transcript) -> None:
+        if not event.HasField("token_delta"):
             self._printer.line(event_line(event))
-        end = printable(self._text.replace("\n", " "))
-        status = f"{state_name(reader.state)} | attempt {reader.attempt} | {reader.tokens} tokens | {end}"
+        end = printable(reader.text[-PREVIEW:].replace("\n", " "))
+        status = (
+            f"{state_name(reader.state)} | attempt {reader.attempt} | {reader.token_count} tokens | {end}"
+        )
         self._live.update(Text(status, style="cyan", no_wrap=True, overflow="ellipsis"))
 
 
@@ -143,7 +112,7 @@ class _TextOnly:
         self._printer = printer
         self._wrote = False
 
-    def show(self, event: JobEvent, _reader: Reader) -> None:
+    def show(self, event: JobEvent, _reader: Transcript) -> None:
         if event.HasField("attempt_started") and self._wrote:
             self.end()
             self._printer.remark("the answer starts anew")

@@ -11,7 +11,7 @@ from jobsctl.printer import Printer
 from jobsctl.story.facts import Facts
 from jobsctl.story.waiting import waits_for
 from presentation.ledger_table import ledger_lines
-from presentation.values import dollars, dollars_of, lasted, moment, span
+from presentation.values import counted, dollars, dollars_of, lasted, moment, span
 from servicekit.wire_money import amount_of
 from servicekit.wire_time import datetime_of
 
@@ -92,13 +92,9 @@ def _money(job: Job) -> Mapping[str, str]:
         "given back": dollars_of(given_back) if given_back else "",
         "reserved": f"{dollars_of(open_amount)} still set aside" if open_amount else "",
         "overrun": f"{dollars_of(overrun)}, the operator's loss" if overrun else "",
-        "provider cost": f"{cost_text(job.provider_cost)}, over {_attempts(len(job.attempts))}",
+        "provider cost": f"{cost_text(job.provider_cost)}, over {counted(len(job.attempts), 'attempt')}",
         "margin": _margin(job),
     }
-
-
-def _attempts(count: int) -> str:
-    return "1 attempt" if count == 1 else f"{count} attempts"
 
 
 def _share(job: Job) -> str:

@@ -15,12 +15,14 @@ import pytest
 
 from budget.ledger import parse_text
 from launcher.grpcurl import Line, grpcurl_lines
+from launcher.jobsctl_lines import jobsctl_lines
 from launcher.processes import PROJECT
 from tests.postgres import TestDatabase
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)
 GRPCURL = ".venv/bin/grpcurl"
+JOBSCTL = ".venv/bin/jobsctl"
 FREE = "127.0.0.1:0"
 
 
@@ -81,7 +83,7 @@ async def test_the_stack_starts_by_one_command_and_its_lines_can_be_pasted(datab
     async with up(DATABASE_URL=database.owner) as running:
         await eventually(lambda: "Ctrl-C" in running.printed or running.process.returncode, within=60.0)
         assert "Ctrl-C" in running.printed, running.printed
-        listed, described, quoted, created, again, watched, read, generated = running.commands
+        listed, described, quoted, created, again, watched, read, generated, *tools = running.commands
 
         assert "hourglass.jobs.v1.JobService" in await shell(listed)
         assert "rpc CreateJob ( .hourglass.jobs.v1.CreateJobRequest )" in await shell(described)
@@ -97,6 +99,9 @@ async def test_the_stack_starts_by_one_command_and_its_lines_can_be_pasted(datab
         short = await shell(generated)
         assert '"finishReason": "FINISH_REASON_LENGTH"' in short.replace("finish_reason", "finishReason")
         assert re.search(r"^budget-ledger: .*worker/Generate .* ok", short, flags=re.MULTILINE), short
+        explained, verified = tools
+        assert "nothing: SUCCEEDED is its end" in await shell(again, explained)
+        assert "FUNDS_BALANCE" in await shell(verified)
     assert job["state"] == "JOB_STATE_SUCCEEDED"
     assert job["result"]["provider_model"] == "smollm2-135m"
     assert running.process.returncode == 0
@@ -127,8 +132,10 @@ async def test_wrong_settings_are_told_in_a_line() -> None:
 def test_the_readme_shows_the_very_lines_that_are_printed() -> None:
     readme = (PROJECT / "README.md").read_text()
     lines: list[Line] = list(grpcurl_lines(GRPCURL, "127.0.0.1:50051", key="first-1"))
+    lines += jobsctl_lines(JOBSCTL, "127.0.0.1:50051")
     assert [] == [line.command for line in lines if line.command not in readme]
     assert Path(PROJECT / GRPCURL).exists()
+    assert Path(PROJECT / JOBSCTL).exists()
     ledgers = re.findall("^budget-ledger: (.*)$", readme, flags=re.MULTILINE)
     assert [
         ["postgres", "pricing", "postgres"],

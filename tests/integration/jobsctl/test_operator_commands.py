@@ -72,14 +72,14 @@ async def test_many_jobs_are_only_retried_by_who_means_it(jobs: Jobs, jobsctl: J
     line = ("bulk", "retry", "--of-tenant", TENANT, *BECAUSE)
     looked = await jobsctl(*line, "--dry-run", "-o", "json")
     assert [made] == [one["job_id"] for page in looked.json_lines for one in page["outcomes"]]
-    assert (0, "would retry 1 jobs, 0 refused\n") == (looked.code, looked.err)
+    assert (0, "would retry 1 job, 0 refused\n") == (looked.code, looked.err)
     unsure = await jobsctl(*line)
     assert (2, "CONFIRMATION_NEEDED: nothing was done; it takes --yes\n") == (unsure.code, unsure.err)
     assert made in unsure.out
     assert "FAILED" == (await jobsctl("jobs", "get", made)).rows[1][1]
     done = await jobsctl(*line, "--yes", "--request-id", "r1")
     assert (0, [TENANT, made, "QUEUED", "-"]) == (done.code, done.rows[1])
-    assert done.err.endswith("retry: 1 jobs\n")
+    assert done.err.endswith("retry: 1 job\n")
     again = await jobsctl(*line, "--yes", "--request-id", "r1")
     assert (0, True) == (again.code, again.err.endswith("retry: 0 jobs\n"))
     assert "nothing" not in (await jobsctl("bulk", "cancel", "--of-tenant", TENANT, *BECAUSE, "--yes")).err
@@ -108,7 +108,7 @@ async def test_what_breaks_an_invariant_is_named_and_ends_with_1(jobs: Jobs, job
     made = (await jobs.create("one")).job.job_id
     await jobs.sql("DELETE FROM hourglass.job_events")
     broken = await jobsctl("verify", "log_ends_with_row", "--of-tenant", TENANT)
-    assert (1, "INVARIANT_BROKEN: 1 violations of LOG_ENDS_WITH_ROW\n") == (broken.code, broken.err)
+    assert (1, "INVARIANT_BROKEN: 1 violation of LOG_ENDS_WITH_ROW\n") == (broken.code, broken.err)
     assert broken.out.startswith(f"LOG_ENDS_WITH_ROW: {TENANT} {made}: ")
     pages = await jobsctl("verify", "LOG_ENDS_WITH_ROW", "-o", "json")
     assert [made] == [one["subject"] for page in pages.json_lines for one in page["violations"]]

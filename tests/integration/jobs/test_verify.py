@@ -1,14 +1,21 @@
 """Verify over gRPC: pages of every invariant, for operators."""
 
+import asyncio
 from typing import Any
 
-import pytest
+import asyncpg
 from grpc import StatusCode
 
 from hourglass.jobs.v1 import admin_service_pb2 as pb
 from jobs_store.invariants.registry import INVARIANTS
 from tests.jobs import TENANT, Jobs, failure, jobs_server, pricing_server
 from tests.postgres import TestDatabase
+from tests.waiting import eventually
+
+AT_WORK = """
+SELECT count(*) FROM pg_stat_activity
+WHERE usename = 'hourglass_readonly' AND state <> 'idle' AND datname = current_database()
+"""
 
 
 async def pages_of(jobs: Jobs, **asked: Any) -> list[pb.VerifyResponse]:
@@ -66,3 +73,24 @@ async def test_a_service_without_a_read_only_connection_says_so(database: TestDa
     ):
         refused = await failure(anext(aiter(jobs.admin.Verify(pb.VerifyRequest()))))
     assert (StatusCode.FAILED_PRECONDITION, "VERIFY_NOT_CONFIGURED") == refused.kind
+
+
+async def test_nothing_goes_on_for_a_caller_who_has_left(jobs: Jobs) -> None:
+    async def at_work() -> int:
+        return int((await jobs.sql(AT_WORK))[0][0])
+
+    async def gone() -> bool:
+        return await at_work() == 0
+
+    blocking: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(jobs.database.owner)
+    try:
+        async with blocking.transaction():
+            await blocking.execute("LOCK TABLE hourglass.job_events IN ACCESS EXCLUSIVE MODE")
+            call = jobs.admin.Verify(pb.VerifyRequest(invariants=["LOG_HAS_NO_GAPS"]))
+            reading = asyncio.ensure_future(anext(aiter(call)))
+            await eventually(at_work)
+            call.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            await eventually(gone)
+    finally:
+        await blocking.close()

@@ -223,7 +223,7 @@ async def test_nothing_seems_broken_for_long(
 ) -> None:
     seed = random.randrange(2**32)
     record_property("seed", seed)
-    await verify_beside(LiveLoad(busy_store, seed=seed), passes=20)
+    await verify_beside(LiveLoad(busy_store, seed=seed), passes=10)
 
 
 async def verify_beside(load: LiveLoad, *, passes: int) -> None:

@@ -73,8 +73,9 @@ def results_are_the_answers(facts: Facts) -> Iterator[str]:
             continue
         if row["text"] != expected_answer(row):
             yield f"job {row['job_id']}: its result is not the answer to its question: {row['text']!r}"
-        elif row["text"] != _streamed(facts.events[row["job_id"]], row["attempt_number"]):
-            yield f"job {row['job_id']}: the log of attempt {row['attempt_number']} tells another text"
+        streamed = _streamed(facts.events[row["job_id"]], row["attempt_number"])
+        if row["text"] != streamed:
+            yield f"job {row['job_id']}: its result is {row['text']!r}, its log tells {streamed!r}"
 
 
 def expected_answer(row: Row) -> str:

@@ -30,7 +30,8 @@ _ATTEMPTS: Final = """
     FROM hourglass.attempts ORDER BY job_id, number
 """
 _EVENTS: Final = """
-    SELECT job_id::text AS job_id, sequence, kind, attempt_number, coalesce(text, '') AS text
+    SELECT job_id::text AS job_id, sequence, kind, attempt_number, coalesce(text, '') AS text,
+           event_time, attributes
     FROM hourglass.job_events ORDER BY job_id, sequence
 """
 _RESERVATIONS: Final = """

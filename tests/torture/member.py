@@ -15,7 +15,7 @@ from servicekit.channels import client_options
 from tests.torture.tally import Tally
 
 START_LIMIT: Final = 60.0
-STOP_LIMIT: Final = 25.0
+STOP_LIMIT: Final = 40.0
 """Above what the services' own grace periods add up to."""
 
 

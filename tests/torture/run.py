@@ -12,6 +12,7 @@ from tests.torture.facts import Facts, gathered
 from tests.torture.faults import Faults
 from tests.torture.funds import Funds
 from tests.torture.memory import Memory
+from tests.torture.offenders import write_offenders
 from tests.torture.plan import Plan
 from tests.torture.readback import contradictions
 from tests.torture.report import Report, count_provider_strikes, report_of, shortfalls
@@ -90,6 +91,7 @@ async def torture(plan: Plan, folder: Path) -> Report:
             await run.carry_out()
             facts = await run.check()
             await stage.terminate()
+            write_offenders(folder / "offenders.json", facts, tally.broken)
         tally.breaches(list(logs.complaints(folder / "logs")))
         return run.report(facts)
     finally:

@@ -21,7 +21,7 @@ SMALLEST_FAMILY = 7
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(540)
 @pytest.mark.flaky(reruns=0)
 @pytest.mark.scenario("S3", "M2")
 def test_no_job_is_lost_accepted_twice_or_charged_wrongly_whatever_is_done_to_the_system() -> None:
@@ -31,7 +31,7 @@ def test_no_job_is_lost_accepted_twice_or_charged_wrongly_whatever_is_done_to_th
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=520,
         check=False,
     )
     assert 0 == run.returncode, f"{run.stdout}\n{run.stderr}"

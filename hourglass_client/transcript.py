@@ -18,12 +18,13 @@ class Transcript:
     events: all that stand. Those that died with a worker, before they were written down, are dropped when the
         next epoch's first event says so.
     text: the answer of the present attempt so far. An attempt that starts anew starts with nothing.
-    state, attempt, ended: where the job stands; `ended`: the last state is terminal.
+    state, cause, attempt, ended: where the job stands; `ended`: the state is terminal.
     """
 
     def __init__(self, *, after: int = 0) -> None:
         self.cursor = after
         self.state = JobState.JOB_STATE_UNSPECIFIED
+        self.cause = ""
         self.attempt = 0
         self.ended = False
         self.events: list[JobEvent] = []
@@ -59,7 +60,7 @@ class Transcript:
         self.events.append(event)
         match event.WhichOneof("event"):
             case "state_changed":
-                self.state = event.state_changed.state
+                self.state, self.cause = event.state_changed.state, event.state_changed.cause
                 self.ended = event.state_changed.terminal
             case "attempt_started":
                 self.attempt = event.attempt_number

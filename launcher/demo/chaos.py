@@ -61,7 +61,7 @@ class Killer:
             self._answer.note(self._boundary(event, lost=max(0, self._tokens - transcript.token_count)))
         if event.HasField("attempt_started"):
             worker = event.attempt_started.worker_id
-            self._answer.note(f"{worker} makes attempt {event.attempt_number}: the answer starts anew")
+            self._answer.note(f"{worker} makes attempt {event.attempt_number}")
 
     @staticmethod
     def _boundary(event: JobEvent, *, lost: int) -> str:

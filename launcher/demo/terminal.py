@@ -98,17 +98,23 @@ class _PlainAnswer:
 
     def __init__(self, out: Console) -> None:
         self._out = out
-        self._shown = 0
+        self._shown = ""
 
     def show(self, transcript: Transcript) -> None:
-        """Write what is new; start a new line where the answer started anew."""
+        """Write what is new; tell what of the written is void."""
         text = transcript.text
-        if len(text) < self._shown:
+        if text and self._shown.startswith(text):
+            self._void(len(self._shown) - len(text))
+        elif not text.startswith(self._shown):
             self._out.print("\n-- the answer starts anew --")
-            self._shown = 0
-        self._out.print(Text(text[self._shown :]), end="", soft_wrap=True)
+            self._shown = ""
+        self._out.print(Text(text[len(self._shown) :]), end="", soft_wrap=True)
         self._out.file.flush()
-        self._shown = len(text)
+        self._shown = text
+
+    def _void(self, characters: int) -> None:
+        if characters:
+            self._out.print(f"\n-- the last {characters} characters are void --")
 
     def note(self, text: str) -> None:
         """A remark between the pieces."""

@@ -116,6 +116,22 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+async def test_streams_that_reach_their_age_are_gone_on_with(database: TestDatabase, tmp_path: Path) -> None:
+    reasons: list[str] = []
+    async with (
+        stack_on(database, tmp_path, jobs={"MAX_STREAM_AGE": "0.5"}) as stack,
+        AsyncClient.connect(stack.jobs) as client,
+    ):
+        job_id = (await client.create(spec_of(SLOW))).job.job_id
+        watch = client.watch(job_id, on_break=lambda error: reasons.append(error.reason))
+        async with watch as events:
+            async for _ in events:
+                pass
+        log = await log_of(client, job_id)
+    assert log == events.transcript.events
+    assert {"RESUME"} == set(reasons)
+
+
 async def test_a_job_that_is_slower_than_the_wait_is_told_as_it_is(
     database: TestDatabase, tmp_path: Path
 ) -> None:

@@ -32,8 +32,9 @@ async def _kill_the_worker(stack: Stack, client: AsyncClient, job_id: str, *, af
 
 
 @pytest.mark.scenario("W2")
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_watch_outlives_its_server_and_goes_on_at_another(
-    database: TestDatabase, tmp_path: Path
+    database: TestDatabase, tmp_path: Path, end: signal.Signals
 ) -> None:
     async with stack_on(database, tmp_path) as stack:
         other = await stack.start_jobs("jobs-2", budget=Budget.for_work(START_LIMIT))
@@ -44,7 +45,7 @@ async def test_a_watch_outlives_its_server_and_goes_on_at_another(
             async with client.watch(job_id) as events:
                 async for _ in events:
                     if events.transcript.token_count == 10:
-                        stack.children[JOBS].signal(signal.SIGKILL)
+                        stack.children[JOBS].signal(end)
             job = await client.wait(job_id, content=True)
             transcript = await blocking
             log = await log_of(client, job_id)

@@ -66,6 +66,16 @@ def test_an_answer_that_starts_anew_is_told_where_nothing_can_be_drawn_over() ->
     assert "Wrong\n-- the answer starts anew --\nNo" in out.getvalue()
 
 
+def test_text_that_died_with_its_worker_is_told_and_not_written_again() -> None:
+    out = io.StringIO()
+    shown = Terminal(Console(file=out, width=80))
+    with shown.answer(Progress(created=0.0, max_tokens=8)) as answer:
+        answer.show(Transcript.of(scripted_events("Kept", " lost")))
+        answer.show(Transcript.of(scripted_events("Kept")))
+        answer.show(Transcript.of(scripted_events("Kept", " anew")))
+    assert "Kept lost\n-- the last 5 characters are void --\n anew" in out.getvalue()
+
+
 def test_the_waterfall_fits_into_80_columns() -> None:
     spends = [
         spend("find_idempotency_key", remaining=1.8, took=0.003),

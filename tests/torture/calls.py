@@ -14,7 +14,7 @@ from tests.torture.tally import Tally
 
 CALL_LIMIT: Final = 2.0
 FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 2.5
+LONGEST_PAUSE: Final = 8.0
 OPERATORS: Final = "operators"
 FAULTS: Final = frozenset({"INTERNAL", "UNKNOWN", "UNIMPLEMENTED", "DATA_LOSS"})
 """Codes that no caller may ever see."""
@@ -62,12 +62,12 @@ class Calls:
             try:
                 return await try_at(server)
             except Away:
-                pass
+                least = 0.0
             except grpc.aio.AioRpcError as error:
-                self.check(method, error)
+                least = self.check(method, error)
             server += 1
-            # As a good caller pauses: longer and longer, and spread.
-            await asyncio.sleep(random.uniform(longest / 2, longest))
+            # As a good caller pauses: as long as it is told to, longer and longer, and spread.
+            await asyncio.sleep(least + random.uniform(longest / 2, longest))
             longest = min(2 * longest, LONGEST_PAUSE)
 
     def try_jobs(
@@ -77,14 +77,15 @@ class Calls:
         stub = self.stage.jobs(server)
         return getattr(stub, method)(request, timeout=limit, metadata=identity(tenant))
 
-    def check(self, what: str, error: grpc.aio.AioRpcError) -> None:
-        """Raise Refused for an answer; return when the call may be made again."""
+    def check(self, what: str, error: grpc.aio.AioRpcError) -> float:
+        """Raise Refused for an answer; else the call may be made again, after so many seconds."""
         failure = RpcFailure.of(error)
         self._tally.note(f"{what} {failure.code}/{failure.reason}")
         if failure.code in FAULTS:
             self._tally.breach(f"{what} was answered {failure}")
         elif failure.code not in AGAIN and failure.reason != OVERLOADED:
             raise Refused(failure)
+        return failure.retry_after or 0.0
 
 
 def identity(tenant: str) -> tuple[tuple[str, str], ...]:

@@ -84,8 +84,8 @@ class _Recipe:
 
 
 _RECIPES: Final = (
-    _Recipe(number=250, model="simulated-fast:tokens={tokens}"),
-    _Recipe(number=250, model="simulated:tokens={tokens},tps=60"),
+    _Recipe(number=160, model="simulated-fast:tokens={tokens}"),
+    _Recipe(number=160, model="simulated:tokens={tokens},tps=60"),
     # Long enough to be run by two at once when the first one is taken for dead.
     _Recipe(number=130, model="simulated:tokens={tokens},tps=8"),
     _Recipe(number=60, model="simulated-slow:tokens={tokens},tps=15,first=0.3"),

@@ -62,7 +62,10 @@ class Submitters:
     def unfinished(self) -> Sequence[str]:
         """For a reader: what is not seen through, and where it stands."""
         return [
-            f"{number}: {self.acknowledged.get(number, 'not acknowledged')}" for number in sorted(self.open)
+            f"job-{number} is not acknowledged"
+            if (known := self.acknowledged.get(number)) is None
+            else f"job-{number}, {known.job_id}, was last seen {job_pb.JobState.Name(_state_of(known))}"
+            for number in sorted(self.open)
         ]
 
     async def see_through(self, submission: Submission) -> None:
@@ -208,6 +211,10 @@ class Submitters:
             raise
         job: job_pb.Job = answer.job
         return job
+
+
+def _state_of(known: Acknowledged) -> job_pb.JobState.ValueType:
+    return job_pb.JobState.ValueType(known.final)
 
 
 def create_request(submission: Submission) -> pb.CreateJobRequest:

@@ -34,6 +34,7 @@ class PlayedServer:
         self.timeouts: list[float | None] = []
         self.ledgers: list[tuple[str, Any]] = []
         self.pauses: queue.SimpleQueue[float] = queue.SimpleQueue()
+        self._starting = threading.Lock()  # a call and its timer start together, as seen from the clock
         self._channel = grpc_testing.channel([SERVICE], self.time)
         self._invoke = self._channel._state.invoke_rpc
         self._channel._state.invoke_rpc = self._invoke_with_a_timer
@@ -72,12 +73,13 @@ class PlayedServer:
     def pause(self) -> float:
         """Let the next pause of the client pass; its seconds."""
         seconds = self.pauses.get(timeout=PATIENT)
-        self.time.sleep_for(seconds)
+        self.pass_time(seconds)
         return seconds
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock: timers that are due fire."""
-        self.time.sleep_for(seconds)
+        with self._starting:
+            self.time.sleep_for(seconds)
 
     def _sleep(self, seconds: float) -> None:
         over = threading.Event()
@@ -89,9 +91,12 @@ class PlayedServer:
         self, method: str, metadata: Any, requests: Any, closed: Any, timeout: float | None
     ) -> Any:
         self.timeouts.append(timeout)
-        rpc = self._invoke(method, metadata, requests, closed, timeout)
-        if timeout is not None:
-            self.time.call_in(lambda: rpc.cancel(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"), timeout)
+        with self._starting:
+            rpc = self._invoke(method, metadata, requests, closed, timeout)
+            if timeout is not None:
+                self.time.call_in(
+                    lambda: rpc.cancel(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"), timeout
+                )
         return rpc
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hourglass.jobs.v1.event_pb2 import JobEvent
-from hourglass.jobs.v1.job_pb2 import JobState
+from hourglass.jobs.v1.job_pb2 import AttemptOutcome, JobState
 from hourglass_client.transcript import EPOCH_BITS, Transcript
 from launcher.demo.answer import Answer
 from launcher.stack import Stack
@@ -59,6 +59,10 @@ class Killer:
     def _tell(self, event: JobEvent, transcript: Transcript) -> None:
         if event.last_durable_sequence:
             self._answer.note(self._boundary(event, lost=max(0, self._tokens - transcript.token_count)))
+        if event.HasField("attempt_ended"):
+            ended = event.attempt_ended
+            outcome = AttemptOutcome.Name(ended.outcome).removeprefix("ATTEMPT_OUTCOME_")
+            self._answer.note(f"attempt {event.attempt_number} ended {outcome} ({ended.cause})")
         if event.HasField("attempt_started"):
             worker = event.attempt_started.worker_id
             self._answer.note(f"{worker} makes attempt {event.attempt_number}")
@@ -69,5 +73,5 @@ class Killer:
         changed = event.state_changed
         state = JobState.Name(changed.state).removeprefix("JOB_STATE_")
         what = f"{state} ({changed.cause}), " if changed.cause else ""
-        died = f"{lost} tokens beyond it died with their worker" if lost else "nothing beyond it was lost"
-        return f"epoch {epoch}: {what}last durable sequence {event.last_durable_sequence}, {died}"
+        died = f", {lost} tokens beyond it died with their worker" if lost else ""
+        return f"epoch {epoch}: {what}last durable sequence {event.last_durable_sequence}{died}"

@@ -78,6 +78,7 @@ async def test_a_worker_killed_in_mid_answer_costs_an_epoch_and_the_tenant_nothi
     other = {"worker-1": "worker-2", "worker-2": "worker-1"}[killed[1]]
     for promised in (
         "last durable sequence ",
+        "attempt 1 ended UNKNOWN (",
         f"{other} makes attempt 2",
         "the answer starts anew",
         f"{killed[1]} was killed in mid-answer; {other} finished the job: two attempts, one accepted",

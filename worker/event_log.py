@@ -8,8 +8,9 @@ many of them cost memory or time.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -60,6 +61,7 @@ class EventLog:
         self._held = _events_of_claim(run, worker_id)
         self._first = 1
         """Number of the first event that is held."""
+        self._made_at = time.monotonic()
         self._durable = FIRST_FREE_EVENT - 1
         self._size = 0
         self._changed: asyncio.Event | None = None
@@ -82,9 +84,13 @@ class EventLog:
         """Whether events wait to be made durable."""
         return self.last > self._durable
 
+    def now(self) -> datetime:
+        """The time by the database's clock, as told by the claim: this machine's may be off."""
+        return self._run.claim_time + timedelta(seconds=time.monotonic() - self._made_at)
+
     def append(self, new: NewEvent) -> None:
         """Adds an event of the attempt. Readers see it at once."""
-        self._add(new, time=new.time or datetime.now(UTC))
+        self._add(new, time=new.time or self.now())
         self.unflushed_size += _size_of(new)
         self._tell()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from jobs_store.events import EventKind, NewEvent
@@ -11,6 +10,7 @@ from worker.outcome import Delivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from worker.event_log import EventLog
 
@@ -41,7 +41,7 @@ class Progress:
 
     def chunk(self, text: str) -> None:
         """A piece of the answer arrived."""
-        self._first_token_time = self._first_token_time or datetime.now(UTC)
+        self._first_token_time = self._first_token_time or self._log.now()
         self._waiting.append(text)
         if self._timer is not None:
             return
@@ -60,7 +60,8 @@ class Progress:
             return
         text, tokens = "".join(self._waiting), len(self._waiting)
         self._waiting.clear()
-        self._log.append(_delta(text, offset=self._length, tokens=tokens))
+        delta = _delta(text, time=self._log.now(), offset=self._length, tokens=tokens)
+        self._log.append(delta)
         self._texts.append(text)
         self._length += len(text)
         self._tokens += tokens
@@ -68,10 +69,10 @@ class Progress:
         self._written()
 
 
-def _delta(text: str, *, offset: int, tokens: int) -> NewEvent:
+def _delta(text: str, *, time: datetime, offset: int, tokens: int) -> NewEvent:
     return NewEvent(
         kind=EventKind.TOKEN_DELTA,
-        time=datetime.now(UTC),
+        time=time,
         text=text,
         attributes={"offset": offset, "token_count": tokens},
     )

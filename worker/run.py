@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, assert_never
 
 import structlog
@@ -139,7 +138,7 @@ class Runner:
             async with run.interrupt.guard():
                 await _read(run, provider, request, answer)
         except Interrupted as interrupted:
-            return answer.end() or Closed(stop=interrupted.stop, close_time=datetime.now(UTC))
+            return answer.end() or Closed(stop=interrupted.stop, close_time=run.log.now())
         except ProviderError as error:
             _log.info("a call failed", job=str(run.claimed.job_id), error=str(error), detail=error.detail)
             return answer.end() or _failed(error)

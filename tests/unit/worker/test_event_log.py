@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -128,3 +129,10 @@ async def test_what_waits_in_the_window_is_delivered_when_the_run_ends() -> None
     assert 1 == progress.delivered.tokens
     progress.write_out()
     assert ("ab", 2) == (progress.delivered.text, progress.delivered.tokens)
+
+
+@pytest.mark.scenario("O5")
+def test_the_times_of_a_run_go_on_from_its_claim_by_the_databases_clock() -> None:
+    """Whatever this machine's own clock says."""
+    log = EventLog(claimed(), worker_id="w", limits=LogLimits())
+    assert MOMENT <= log.now() <= log.now() < MOMENT + timedelta(seconds=5)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ALLOWED: Final[Mapping[str, str]] = {
+    "lane parked: mend the account, then resume the lane": "the alert that a 401 has to raise",
     "Failed to restore the pool connection floor; retrying": "the driver's own, in an outage",
 }
 """Events of level error, or with a traceback, that a fault may cause, each with its reason."""

@@ -38,7 +38,9 @@ from jobs_service.service.last_known import LastKnownPrices
 from jobs_service.service.pauses import Pace
 from jobs_service.service.quotes import Quoting
 from jobs_service.service.settling import Settling
+from jobs_service.service.sharing import SharedProgress
 from jobs_service.service.waiting import JobWaiter
+from jobs_service.service.watch_timer import TimerPace, WatchTimer
 from jobs_service.service.watching import JobWatcher, WatchPace
 from jobs_service.settings import JobsSettings
 from jobs_store.bulk import BulkRequests
@@ -135,6 +137,8 @@ class JobsApp:
         self.databases = Databases.of(settings)
         self._policy_of = settings.policies.of_dependency(named.POSTGRES)
         self._subscriptions = Subscriptions()
+        self._reader = JobReader(self.databases.request, self._policy_of)
+        self._timer = WatchTimer(self._reader, self._subscriptions, TimerPace(jitter=jitter))
         self._notifier = Notifier(self.databases.wakeups, self._policy_of, backoff=Backoff(jitter=jitter))
         self._calls = CallStore(self.databases.request, self._policy_of)
         self._settling = Settling(self._calls, backoff=Backoff(jitter=jitter), limit=settings.settle_limit)
@@ -152,11 +156,17 @@ class JobsApp:
                 admission=settings.admission_control(),
             ),
         )
-        add_to(self.server, self._use_cases(), self._admin(), settings.limits)
+        add_to(
+            self.server,
+            self._use_cases(),
+            self._admin(),
+            settings.limits,
+            watch_write_limit=settings.watch_write_limit,
+        )
 
     def _use_cases(self) -> UseCases:
         database, policy_of = self.databases.request, self._policy_of
-        reader = JobReader(database, policy_of)
+        reader = self._reader
         quotes = QuoteStore(database, policy_of)
         prices = PricingClient(self._pricing, Retries())
         last_known = LastKnownPrices(max_age=self._settings.last_known_price_age, clock=time.monotonic)
@@ -165,7 +175,7 @@ class JobsApp:
             quoting=self._quoting(prices, quotes, last_known),
             creator=self._creator(prices, quotes, reader, last_known),
             reader=reader,
-            waiter=JobWaiter(reader, self._subscriptions, pace),
+            waiter=JobWaiter(reader, self._subscriptions, self._timer, pace),
             watcher=self._watcher(reader, pace),
             canceller=JobCanceller(JobCancellation(database, policy_of), reader, self._notifier.notify),
             decider=JobDecider(OperatorDecisions(database, policy_of), reader, self._notifier.notify),
@@ -253,11 +263,13 @@ class JobsApp:
 
     def _watcher(self, reader: JobReader, pace: Pace) -> JobWatcher:
         policy = self._settings.policies.of(named.WORKER, named.FOLLOW)
-        progress = WorkerProgress(self._channels, policy=policy, buffer=self._settings.watch_buffer)
+        held = self._settings.watch_buffer
+        progress = WorkerProgress(self._channels, policy=policy, buffer=held)
         return JobWatcher(
             reader,
-            progress,
+            SharedProgress(progress, held=held),
             self._subscriptions,
+            self._timer,
             pace=WatchPace(pause=pace, heartbeat=self._settings.heartbeat),
             clock=time.monotonic,
         )
@@ -286,6 +298,7 @@ class JobsApp:
         notify = Connecting(self.databases.wakeups, "wakeups", jitter=jitter, loop=self._notifier.run)
         loops.start("notify", notify.run)
         loops.start("listen", self._listener().run)
+        loops.start("watch timer", self._timer.run)
         loops.start("settle", self._settling.run)
         if self.databases.overview is not None:
             loops.start("overview", Connecting(self.databases.overview, "overview", jitter=jitter).run)

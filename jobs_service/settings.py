@@ -38,7 +38,9 @@ class JobsSettings(AdmittingServerSettings):
     retry_unknown_below: an attempt of unknown outcome is retried by default when it cost less than this.
     key_lifetime, quote_lifetime: how long an idempotency key and a quote are good for.
     payload_bytes: UTF-8 bytes that the messages of a job may have together.
-    heartbeat: the longest silence of a watch. watch_buffer: live events held for one slow watcher.
+    heartbeat: the longest silence of a watch. watch_buffer: live events of a job that its
+        watchers may lag behind by, held once for all of them. watch_write_limit: how long a watcher may take
+        to read what has filled its window, before it is told to come again.
     generate_first_token, generate_tokens_per_second: how fast answers are taken to come when a short call is
         weighed against its deadline. generate_lanes: tokens per second of single lanes, as a JSON object.
     settle_limit: how long the settlement of a short call is tried. call_grace: after a call's deadline,
@@ -73,6 +75,7 @@ class JobsSettings(AdmittingServerSettings):
     payload_bytes: int = Field(default=1024 * 1024, gt=0)
     heartbeat: float = Field(default=15.0, gt=0)
     watch_buffer: int = Field(default=256, gt=0)
+    watch_write_limit: float = Field(default=30.0, gt=0)
     generate_first_token: float = Field(default=0.5, ge=0)
     generate_tokens_per_second: float = Field(default=40.0, gt=0)
     generate_lanes: Mapping[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)

@@ -221,13 +221,21 @@ class JobReader:
             row = await transaction.fetchrow(statement("read_position"), tenant, job_id)
         if row is None:
             raise JobNotFound(job_id)
-        return Position(
-            state=JobState(row["state"]),
-            epoch=row["epoch"],
-            last_sequence=Sequence(row["last_sequence"]),
-            worker_address=row["worker_address"],
-            trimmed=row["trimmed"],
-        )
+        return _position(row)
+
+    async def positions(
+        self, jobs: Many[tuple[TenantId, JobId]], *, budget: Budget
+    ) -> dict[tuple[TenantId, JobId], Position]:
+        """Where these jobs stand, in one statement; those that are not there are left out. Whether a log is
+        trimmed is not looked at."""
+        policy, tenants = self._policy_of("read_positions"), [tenant for tenant, _ in jobs]
+        async with self._database.transaction(
+            budget, policy, tenants=sorted(set(tenants)), reading=True
+        ) as transaction:
+            rows = await transaction.fetch(
+                statement("read_positions"), tenants, [job_id for _, job_id in jobs]
+            )
+        return {(row["tenant_id"], row["id"]): _position(row) for row in rows}
 
     async def events(
         self, tenant: TenantId, job_id: JobId, *, after: Sequence, limit: int, budget: Budget
@@ -237,6 +245,16 @@ class JobReader:
         async with self._database.transaction(budget, policy, tenants=[tenant], reading=True) as transaction:
             rows = await transaction.fetch(statement("read_events"), tenant, job_id, after, limit)
         return [_event(row) for row in rows]
+
+
+def _position(row: Record) -> Position:
+    return Position(
+        state=JobState(row["state"]),
+        epoch=row["epoch"],
+        last_sequence=Sequence(row["last_sequence"]),
+        worker_address=row["worker_address"],
+        trimmed=row["trimmed"],
+    )
 
 
 async def _attempts(transaction: Transaction, tenant: TenantId, job_id: JobId) -> list[Attempted]:

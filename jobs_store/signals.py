@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from uuid import UUID
 
 from jobs_store.identifiers import JobId, TenantId
 
@@ -35,6 +36,12 @@ def jobs_ready(lane: str) -> Signal:
 def job_changed(tenant: TenantId, job_id: JobId) -> Signal:
     """A job changed its state and opened an epoch."""
     return Signal(channel=Channel.JOBS_CHANGED, key=f"{tenant}/{job_id}")
+
+
+def job_of(signal: Signal) -> tuple[TenantId, JobId]:
+    """The job that a signal of `job_changed` is about."""
+    tenant, job_id = signal.key.split("/")
+    return TenantId(tenant), JobId(UUID(job_id))
 
 
 def cancel_asked(tenant: TenantId, job_id: JobId) -> Signal:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from budget.core import Budget
-from jobs_store.signals import Signal
+from jobs_store.signals import Channel, Signal
 
 Wake = Callable[[], None]
 
@@ -81,6 +81,10 @@ class Subscriptions:
         for wakes in tuple(self._wakes.values()):
             for wake in tuple(wakes):
                 wake()
+
+    def waited_for(self, channel: Channel) -> list[Signal]:
+        """The different signals of a channel that somebody waits for."""
+        return [signal for signal in self._wakes if signal.channel is channel]
 
     def __len__(self) -> int:
         """How many different signals are waited for."""

@@ -1,5 +1,6 @@
 """JobService over gRPC."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -32,6 +33,7 @@ from jobs_service.service.waiting import JobWaiter
 from jobs_service.service.watching import JobWatcher
 from jobs_store.reading import JobReader
 from servicekit.call import call_of
+from servicekit.errors import Resume
 from wire.enums import to_wire
 from wire.job import job_detail_message, job_message
 
@@ -53,11 +55,15 @@ class UseCases:
 
 
 class JobServicer(pb_grpc.JobServiceServicer):
-    """The methods of the contract: each reads its request, calls one use case, and writes the answer."""
+    """The methods of the contract: each reads its request, calls one use case, and writes the answer.
 
-    def __init__(self, use_cases: UseCases, limits: Limits) -> None:
+    write_limit: seconds that a watcher may take for one message.
+    """
+
+    def __init__(self, use_cases: UseCases, limits: Limits, *, write_limit: float) -> None:
         self._use = use_cases
         self._limits = limits
+        self._write_limit = write_limit
 
     @override
     async def Quote(self, request: pb.QuoteRequest, context: Context) -> pb.QuoteResponse:
@@ -112,8 +118,19 @@ class JobServicer(pb_grpc.JobServiceServicer):
         call = call_of(context)
         watch = read_watch(request, read_caller(call).tenant)
         await self._use.watcher.watch(
-            watch, budget=call.budget, send=lambda item: context.write(watch_answer(item))
+            watch, budget=call.budget, send=lambda item: self._write(watch_answer(item), context)
         )
+
+    async def _write(self, message: pb.WatchJobResponse, context: Context) -> None:
+        """A watcher that does not read is let go, with its cursor; until then it holds one window."""
+        timer = asyncio.timeout(self._write_limit)
+        try:
+            async with timer:
+                await context.write(message)
+        except TimeoutError:
+            if timer.expired():
+                raise Resume from None
+            raise
 
     @override
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:

@@ -29,7 +29,7 @@ ENDED: Final = "ENDED"
 
 
 class WorkerProgress:
-    """StreamProgress of whichever worker runs a job. `buffer`: events that are held for a slow reader."""
+    """StreamProgress of whichever worker runs a job. `buffer`: events on their way to its one reader."""
 
     def __init__(self, channels: WorkerChannels, *, policy: Policy, buffer: int) -> None:
         self._channels = channels

@@ -28,6 +28,11 @@ class Pauses:
         """Something happened: look again soon."""
         self._next = self._pace.first
 
+    @property
+    def settled(self) -> bool:
+        """Whether they have risen to the longest."""
+        return self._next >= self._pace.longest
+
     def take(self) -> float:
         """Seconds to wait now. The jitter only shortens, so that nobody waits for longer than is promised."""
         seconds = self._next

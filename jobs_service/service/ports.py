@@ -1,8 +1,9 @@
 """What the use cases need of other services; `rpc` has the adapters."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Sequence as Many
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from budget.core import Budget
 from budget.policy import Policy
@@ -13,6 +14,8 @@ from jobs_store.events import Event
 from jobs_store.identifiers import JobId, Sequence, TenantId
 from jobs_store.quotes import QuotedModel
 from jobs_store.reading import Position
+
+JobKey: TypeAlias = tuple[TenantId, JobId]
 
 
 class PriceSource(Protocol):
@@ -60,6 +63,24 @@ class EventReader(Protocol):
         self, tenant: TenantId, job_id: JobId, *, after: Sequence, limit: int, budget: Budget
     ) -> list[Event]:
         """Up to `limit` events after a cursor, in order."""
+
+
+class PositionsReader(Protocol):
+    """Where many jobs stand at once; `jobs_store.reading.JobReader` is one."""
+
+    async def positions(self, jobs: Many[JobKey], *, budget: Budget) -> Mapping[JobKey, Position]:
+        """Where these jobs stand; those that are not there are left out."""
+
+
+class Positions(Protocol):
+    """What the process's one timer read last; `WatchTimer` is one."""
+
+    @property
+    def ticking(self) -> bool:
+        """Whether the timer reads, so that nobody else needs to: a change wakes whoever waits for the job."""
+
+    def latest(self, tenant: TenantId, job_id: JobId) -> Position | None:
+        """Where a job stood at the last tick; None when that is not known."""
 
 
 class Feed(Protocol):

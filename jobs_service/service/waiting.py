@@ -5,6 +5,7 @@ import asyncio
 from budget.core import Budget
 from budget.errors import BudgetError
 from jobs_service.service.pauses import Pace, Pauses
+from jobs_service.service.ports import Positions
 from jobs_store.identifiers import JobId, TenantId
 from jobs_store.reading import JobDetail, JobReader
 from jobs_store.signals import job_changed
@@ -15,11 +16,17 @@ _LAST_LOOK_SHARE = 0.2
 
 
 class JobWaiter:
-    """Waits for jobs. The store is the truth; a wake-up only shortens the time until the next look."""
+    """Waits for jobs. The store is the truth; a wake-up only shortens the time until the next look.
 
-    def __init__(self, reader: JobReader, subscriptions: Subscriptions, pace: Pace) -> None:
+    After a few looks of its own a call leaves them to the process's timer, which wakes it.
+    """
+
+    def __init__(
+        self, reader: JobReader, subscriptions: Subscriptions, positions: Positions, pace: Pace
+    ) -> None:
         self._reader = reader
         self._subscriptions = subscriptions
+        self._positions = positions
         self._pace = pace
 
     async def wait(
@@ -48,8 +55,9 @@ class JobWaiter:
         pauses = Pauses(self._pace)
         last_look = min(_LONGEST_LAST_LOOK, _LAST_LOOK_SHARE * budget.initial)
         while not draining.is_set() and (left := budget.spendable() - last_look) > 0:
-            await wakeup.wait(budget.child(min(pauses.take(), left)))
-            if await self._is_terminal(tenant, job_id, budget=budget):
+            timed = pauses.settled and self._positions.ticking
+            woken = await wakeup.wait(budget.child(left if timed else min(pauses.take(), left)))
+            if (woken or not timed) and await self._is_terminal(tenant, job_id, budget=budget):
                 return
 
     async def _is_terminal(self, tenant: TenantId, job_id: JobId, *, budget: Budget) -> bool:

@@ -20,7 +20,7 @@ from budget.errors import (
 )
 from jobs_service.domain.splice import Place, check_cursor, check_kept, is_over, is_wanted, place_of
 from jobs_service.service.pauses import Pace, Pauses
-from jobs_service.service.ports import EventReader, Feed, FeedEnded, ProgressSource
+from jobs_service.service.ports import EventReader, Feed, FeedEnded, Positions, ProgressSource
 from jobs_store.events import Event, EventKind
 from jobs_store.identifiers import JobId, Sequence, TenantId
 from jobs_store.reading import Position
@@ -59,16 +59,17 @@ Send = Callable[[Event | Heartbeat], Awaitable[None]]
 class WatchPace:
     """Durations in seconds.
 
-    pause: between two reads of the store while no worker has the job.
+    pause: between two reads of the store while no worker streams the job; once it has risen to the longest,
+        the process's timer looks for all who wait.
     heartbeat: the longest silence.
-    recheck: how often a job that a worker streams is looked up in the store.
+    recheck: how often a job that a worker streams is compared with what the timer read.
     patience: how long the store may be away before the stream ends with its error.
     page: events read from the store at once.
     """
 
     pause: Pace
     heartbeat: float = 15.0
-    recheck: float = 5.0
+    recheck: float = 1.0
     patience: float = 30.0
     page: int = 500
 
@@ -81,6 +82,7 @@ class JobWatcher:
         reader: EventReader,
         progress: ProgressSource,
         subscriptions: Subscriptions,
+        positions: Positions,
         *,
         pace: WatchPace,
         clock: Clock,
@@ -88,6 +90,7 @@ class JobWatcher:
         self._reader = reader
         self._progress = progress
         self._subscriptions = subscriptions
+        self._positions = positions
         self._pace = pace
         self._clock = clock
 
@@ -101,7 +104,15 @@ class JobWatcher:
         with self._subscriptions.subscribe(job_changed(request.tenant, request.job_id)) as wakeup:
             reads = _Reads(self._reader, request, pace=self._pace, clock=self._clock, budget=budget)
             outlet = _Outlet(send, request.kinds, interval=self._pace.heartbeat, clock=self._clock)
-            stream = _Stream(reads, self._progress, outlet, pace=self._pace, clock=self._clock, wakeup=wakeup)
+            stream = _Stream(
+                reads,
+                self._progress,
+                self._positions,
+                outlet,
+                pace=self._pace,
+                clock=self._clock,
+                wakeup=wakeup,
+            )
             try:
                 await stream.run()
             except (BudgetExhausted, BudgetTooLow) as error:
@@ -140,6 +151,7 @@ class _Stream:
         self,
         reads: "_Reads",
         progress: ProgressSource,
+        positions: Positions,
         outlet: _Outlet,
         *,
         pace: WatchPace,
@@ -150,6 +162,7 @@ class _Stream:
         self._cursor = reads.request.after
         self._reads = reads
         self._progress = progress
+        self._positions = positions
         self._outlet = outlet
         self._pace = pace
         self._clock = clock
@@ -188,8 +201,20 @@ class _Stream:
         if position is not None and position.worker_address is not None:
             await self._follow(position, position.worker_address)
         if self._cursor == before:
-            await self._wakeup.wait(self._budget.child(self._pauses.take()))
+            await self._rest(position)
+
+    async def _rest(self, position: Position | None) -> None:
+        """Until the store is worth a look again. While the timer ticks and no worker has the job, only a
+        wake-up makes it so."""
+        settled, until = self._pauses.settled, self._clock() + self._pauses.take()
+        idle = position is not None and position.worker_address is None
+        while True:
+            timed = settled and idle and self._positions.ticking
+            left = self._pace.heartbeat if timed else until - self._clock()
+            woken = await self._wakeup.wait(self._budget.child(min(left, self._pace.heartbeat)))
             await self._outlet.nothing(self._cursor)
+            if woken or self._budget.spendable() <= 0 or not (timed or self._clock() < until):
+                return
 
     async def _follow(self, position: Position, address: str) -> None:
         """A worker's stream, for as long as it goes on without a gap and the run is the job's present one."""
@@ -197,7 +222,7 @@ class _Stream:
         following = self._progress.follow(address, tenant, job_id, after=self._cursor, budget=self._budget)
         async with following as feed:
             with suppress(FeedEnded):
-                while await self._take(feed) and not await self._has_moved(position):
+                while await self._take(feed) and not self._has_moved(position):
                     pass
 
     async def _take(self, feed: Feed) -> bool:
@@ -217,11 +242,12 @@ class _Stream:
                     pass
         return True
 
-    async def _has_moved(self, position: Position) -> bool:
-        """Whether the run that is followed is not the job's present one any more."""
-        now = await self._reads.position()
-        followed = (position.epoch, position.worker_address)
-        return now is not None and (now.epoch, now.worker_address) != followed
+    def _has_moved(self, followed: Position) -> bool:
+        """Whether the run that is followed is known not to be the job's present one any more."""
+        now = self._positions.latest(self._request.tenant, self._request.job_id)
+        if now is None or now.epoch < followed.epoch:
+            return False
+        return (now.epoch, now.worker_address) != (followed.epoch, followed.worker_address)
 
     async def _deliver(self, event: Event) -> None:
         await self._outlet.event(event)

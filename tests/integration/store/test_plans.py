@@ -226,6 +226,13 @@ async def test_a_look_up_by_id_reaches_one_partition_of_each_table(crowd: TestDa
         assert len(plan.scans(relation)) <= 1, plan.text
 
 
+async def test_where_many_jobs_stand_is_read_by_their_keys_alone(crowd: TestDatabase) -> None:
+    one = await a_finished_job(crowd)
+    plan = await plan_of(crowd.request, "read_positions", [TENANT] * 3, [one, one, LAST], tenant=TENANT)
+    assert {"jobs_pkey"} == plan.indexes("jobs")
+    require_little_read(plan, most=20)
+
+
 async def test_events_after_a_cursor_are_read_from_the_cursor(crowd: TestDatabase) -> None:
     plan = await plan_of(
         crowd.request, "read_events", TENANT, await a_finished_job(crowd), 0, 100, tenant=TENANT

@@ -53,6 +53,16 @@ class SimulatedJob:
     def __post_init__(self) -> None:
         self.durable.append(event(sequence(1, 1), EventKind.STATE_CHANGED, state="QUEUED"))
 
+    @property
+    def position(self) -> Position:
+        """Where it stands in the store."""
+        return Position(
+            state=self.state,
+            epoch=self.epoch,
+            last_sequence=self.durable[-1].sequence,
+            worker_address=None if self.run is None else "worker",
+        )
+
     def step(self) -> None:
         """Something happens, or nothing."""
         self.steps -= 1
@@ -120,13 +130,7 @@ class SimulatedStore:
         self._read()
         if tenant != "demo":
             raise JobNotFound(job_id)
-        running = self.job.run is not None
-        return Position(
-            state=self.job.state,
-            epoch=self.job.epoch,
-            last_sequence=self.job.durable[-1].sequence,
-            worker_address="worker" if running else None,
-        )
+        return self.job.position
 
     async def events(
         self, tenant: TenantId, job_id: JobId, *, after: Sequence, limit: int, budget: Budget
@@ -140,6 +144,18 @@ class SimulatedStore:
         self.job.step()
         if self.reads > 1 and self.job.random.random() < self.outages:
             raise DatabaseUnavailable(dependency="postgres", method="read")
+
+
+@dataclass(slots=True)
+class SimulatedTimer:
+    """A timer that knows where the job stands, and on which nobody relies."""
+
+    job: SimulatedJob
+    ticking: bool = False
+
+    def latest(self, tenant: TenantId, job_id: JobId) -> Position | None:
+        """See Positions."""
+        return self.job.position
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from servicekit.errors import Resume
 from tests.unit.jobs.simulated_job import (
     SimulatedJob,
     SimulatedStore,
+    SimulatedTimer,
     SimulatedWorkers,
     as_a_reader_keeps_it,
     event,
@@ -49,7 +50,8 @@ def request(
 
 def watcher(store: SimulatedStore, *, heartbeat: float = 1e9, patience: float = 1e9) -> JobWatcher:
     pace = WatchPace(pause=QUICK, heartbeat=heartbeat, recheck=20.0, patience=patience, page=7)
-    return JobWatcher(store, SimulatedWorkers(store.job), Subscriptions(), pace=pace, clock=Clock())
+    timer = SimulatedTimer(store.job)
+    return JobWatcher(store, SimulatedWorkers(store.job), Subscriptions(), timer, pace=pace, clock=Clock())
 
 
 def endless() -> Budget:

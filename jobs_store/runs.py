@@ -352,5 +352,5 @@ def claimed_of(row: Record) -> Claimed:
 
 @lru_cache(maxsize=1024)
 def _card_of(stored: str) -> RateCard:
-    """Jobs of one model and price version have the same card: reading it costs more than all the rest of a row."""
+    """Jobs of one model and price version share a card; reading it costs more than the rest of a row."""
     return RateCard.from_json(load_object(stored))

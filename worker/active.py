@@ -37,6 +37,11 @@ class Run:
         """What the store knows the run by."""
         return self.lease.held
 
+    def let_go(self) -> None:
+        """It has ended and nobody calls it back, so it is freed at once, text and all, without the collector."""
+        self.lease.tell = _nobody
+        self.progress.written = _nobody
+
     def tell(self, verdict: Verdict) -> None:
         """Hears what one of the run's own writes met. On the main loop's thread only.
 
@@ -92,3 +97,7 @@ class ActiveRuns:
 
 def _key(run: Run) -> tuple[TenantId, JobId]:
     return run.claimed.tenant, run.claimed.job_id
+
+
+def _nobody(*_: object) -> None:
+    """The run has ended."""

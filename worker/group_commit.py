@@ -41,7 +41,7 @@ class GroupCommit(Generic[Item, Answer]):
     """Batches of at most `largest`, up to `writers` of them at once, each under `limit` seconds."""
 
     def __init__(
-        self, name: str, write: Write[Item, Answer], *, limit: float, largest: int = 128, writers: int = 2
+        self, name: str, write: Write[Item, Answer], *, limit: float, largest: int = 256, writers: int = 2
     ) -> None:
         self.name: Final = name
         self.batches = 0

@@ -21,7 +21,7 @@ class Progress:
     def __init__(self, log: EventLog, *, window: float, written: Callable[[], None]) -> None:
         self._log = log
         self._window = window
-        self._written = written
+        self.written = written
         self._texts: list[str] = []
         self._length = 0
         """Code points that stand in the log."""
@@ -66,7 +66,7 @@ class Progress:
         self._length += len(text)
         self._tokens += tokens
         self._next_at = asyncio.get_running_loop().time() + self._window
-        self._written()
+        self.written()
 
 
 def _delta(text: str, *, time: datetime, offset: int, tokens: int) -> NewEvent:

@@ -139,4 +139,5 @@ class Supervisor:
         finally:
             self._leases.remove(run.lease)
             self._active.remove(run)
+            run.let_go()
             self._slots.give_back()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from jobs_store.events import EventKind
 from jobs_store.states import CostBasis, FinishReason, JobState
 from tests.integration.worker.workers import attempts, outcomes
 from tests.store import CARD
+from tests.waiting import eventually
+from worker.active import Run
 
 if TYPE_CHECKING:
     from tests.integration.worker.workers import Bench
@@ -67,3 +70,15 @@ async def test_the_events_of_a_run_are_whole_and_in_order(bench: Bench) -> None:
         assert offset == delta.attributes["offset"]
         offset += len(delta.text or "")
     assert events[-1].ends_stream
+
+
+async def test_a_run_that_has_ended_is_freed_without_the_garbage_collector(bench: Bench) -> None:
+    """Its prompt and its answer may be a megabyte each, and the collector comes rarely."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with bench.worker():
+            await bench.ends(await bench.job("simulated-fast:tokens=5"))
+            await eventually(lambda: not any(type(kept) is Run for kept in gc.get_objects()))
+    finally:
+        gc.enable()

@@ -21,7 +21,7 @@ async def watched(runs: Runs, job_id: str) -> list[event_pb2.JobEvent]:
 
 async def create_watch_and_get(runs: Runs) -> None:
     """A job from its create to its receipt, watched from the beginning."""
-    job_id = await runs.create("simulated:tokens=20,tps=40")
+    job_id = await runs.create("simulated:tokens=20,tps=41")
     events = await watched(runs, job_id)
     job = await runs.get(job_id)
     assert SUCCEEDED == job.state
@@ -34,7 +34,7 @@ async def create_watch_and_get(runs: Runs) -> None:
 
 async def wait_for_another(runs: Runs) -> None:
     """WaitJob answers when the job is terminal, well before its budget is over."""
-    job_id = await runs.create("simulated:tokens=10,tps=40")
+    job_id = await runs.create("simulated:tokens=10,tps=41")
     request = pb.WaitJobRequest(job_id=job_id)
     answer = await runs.jobs.jobs.WaitJob(request, timeout=WATCH_LIMIT, metadata=of(TENANT))
     assert SUCCEEDED == answer.job.state
@@ -42,11 +42,12 @@ async def wait_for_another(runs: Runs) -> None:
 
 async def cancel_one_that_runs(runs: Runs) -> None:
     """A cancel reaches the provider's call, and the caller learns of the end."""
-    model = "simulated-drip:tps=10"
+    model = "simulated-drip:tps=11"
+    before = len(await runs.seen(model))
     job_id = await runs.create(model)
 
     async def streams() -> bool:
-        return any(call["tokens_sent"] > 0 for call in await runs.seen(model))
+        return any(call["tokens_sent"] > 0 for call in (await runs.seen(model))[before:])
 
     await eventually(streams, within=10.0)
     request = pb.CancelJobRequest(job_id=job_id, reason="enough")
@@ -54,7 +55,7 @@ async def cancel_one_that_runs(runs: Runs) -> None:
     assert CANCELLED == (await runs.ended(job_id)).state
 
     async def closed() -> bool:
-        return ["closed_by_client"] == [call["state"] for call in await runs.seen(model)]
+        return ["closed_by_client"] == [call["state"] for call in (await runs.seen(model))[before:]]
 
     await eventually(closed)
 

@@ -90,7 +90,7 @@ async def test_a_create_whose_reservation_the_store_refuses_fails_closed(stage: 
 async def test_a_short_call_whose_reservation_the_store_refuses_is_not_sent(
     database: TestDatabase, simulated: str
 ) -> None:
-    model = "simulated-fast:tokens=7"
+    model = "simulated-fast:tokens=71"
     async with open_callers(database, simulated) as callers:
         before = await callers.funds()
         await change(database, NO_ROOM.format(table="calls"))
@@ -143,7 +143,7 @@ async def written(caller: Caller, number: int) -> str:
 async def test_a_result_is_accepted_and_captured_at_the_stored_rates_while_pricing_is_down(
     database: TestDatabase, simulated: str
 ) -> None:
-    model = "simulated:tokens=20,tps=20"
+    model = "simulated:tokens=21,tps=21"
     async with (
         pricing_server() as pricing,
         ChaosProxy.to_tcp("127.0.0.1", int(pricing.rpartition(":")[2])) as to_pricing,

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 from worker.app import Worker, working
 
 LANE = "simulated/simulated-fast"
-MODEL = "simulated-fast:tokens=3"
+MODEL = "simulated-fast:tokens=31"
 BODY = b'{"error": {"code": "invalid_api_key", "message": "no such key", "type": "invalid_request_error"}}'
 REFUSAL = (
     b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close\r\n"

@@ -1,6 +1,8 @@
 """Watching: the store and a worker's stream joined, whatever either of them does."""
 
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from random import Random
 from uuid import UUID
@@ -232,3 +234,35 @@ class OutOfTime(SimulatedStore):
 async def test_a_budget_that_ends_tells_the_caller_to_come_again() -> None:
     with pytest.raises(Resume):
         await watcher(OutOfTime(finished())).watch(request(), budget=endless(), send=Received().send)
+
+
+class Clinging:
+    """A worker that lost its job and does not know: its stream stays open, and nothing comes."""
+
+    def __init__(self, job: SimulatedJob) -> None:
+        self._job = job
+        self.followed = 0
+
+    @asynccontextmanager
+    async def follow(
+        self, address: str, tenant: TenantId, job_id: JobId, *, after: Sequence, budget: Budget
+    ) -> AsyncIterator["Clinging"]:
+        self.followed += 1
+        yield self
+
+    async def next(self, within: float) -> Event | None:
+        self._job.step()
+        assert self._job.steps > -10_000, "the watcher clings to a dead run"
+        await asyncio.sleep(0)
+        return None
+
+
+async def test_a_watcher_leaves_a_run_that_lost_its_job() -> None:
+    job = SimulatedJob(Random(4), steps=50)
+    store, workers, received = SimulatedStore(job), Clinging(job), Received()
+    pace = WatchPace(pause=QUICK, heartbeat=1e9, recheck=5.0, patience=1e9)
+    timer = SimulatedTimer(job)
+    watching = JobWatcher(store, workers, Subscriptions(), timer, pace=pace, clock=Clock())
+    await watching.watch(request(), budget=endless(), send=received.send)
+    assert workers.followed
+    assert sequences(job.durable) == sequences(received.events)

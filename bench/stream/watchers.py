@@ -1,0 +1,124 @@
+"""The callers: streams on a few connections, read as fast as they come, and what was seen of them."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import grpc.aio
+
+from bench.budget.children import answer_parent
+from bench.stream.plain import METHOD, SERVICE
+from hourglass.jobs.v1.jobs_service_pb2 import WatchJobRequest, WatchJobResponse
+from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
+from servicekit.channels import client_options
+from tests.waiting import eventually
+
+CONNECTIONS: Final = 4
+_ATTACHED_LIMIT: Final = 60.0
+
+Take = Callable[[Any], None]
+
+
+class Watchers:
+    """Streams that are open, and what came since `count` began."""
+
+    def __init__(self) -> None:
+        self._channels: list[grpc.aio.Channel] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._attached = 0
+        self._received = 0
+        self._sizes = 0
+        self._latencies: list[float] = []
+
+    async def attach(self, asked: Mapping[str, Any]) -> int:
+        """Watches each job so often; answers once every stream has shown its first message."""
+        self._connect(asked["target"])
+        stubs = [JobServiceStub(channel) for channel in self._channels]
+        for job_id in asked["jobs"]:
+            for number in range(asked["each"]):
+                request = WatchJobRequest(job_id=job_id, after_sequence=asked.get("after", 0))
+                metadata = (("x-tenant-id", asked["tenant"]), ("x-user-id", "bench"))
+                stub: Any = stubs[(len(self._tasks) + number) % len(stubs)]
+                call = stub.WatchJob(request, metadata=metadata)
+                self._tasks.append(asyncio.create_task(self._read(call, self._take)))
+        return await self._all_attached()
+
+    async def attach_plain(self, asked: Mapping[str, Any]) -> int:
+        """Reads so many streams of the plain server."""
+        self._connect(asked["target"])
+        for number in range(asked["streams"]):
+            method = self._channels[number % len(self._channels)].unary_stream(f"/{SERVICE}/{METHOD}")
+            self._tasks.append(asyncio.create_task(self._read(method(asked["size"]), self._take_plain)))
+        return await self._all_attached()
+
+    async def count(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What comes in so many seconds: how many messages, their latencies and their mean size."""
+        self._received, self._sizes, self._latencies = 0, 0, []
+        started = time.monotonic()
+        await asyncio.sleep(asked["seconds"])
+        took = time.monotonic() - started
+        ended = sum(task.done() for task in self._tasks)
+        return {
+            "messages": self._received,
+            "seconds": took,
+            "size": self._sizes / max(1, self._received),
+            "latencies": self._latencies,
+            "ended": ended,
+        }
+
+    async def leave(self, _asked: Mapping[str, Any]) -> None:
+        """Ends every stream and connection."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for channel in self._channels:
+            await channel.close()
+        self._tasks, self._channels, self._attached = [], [], 0
+
+    def _connect(self, target: str) -> None:
+        options = [*client_options(), ("grpc.use_local_subchannel_pool", 1)]
+        self._channels = [grpc.aio.insecure_channel(target, options=options) for _ in range(CONNECTIONS)]
+
+    async def _all_attached(self) -> int:
+        with suppress(AssertionError):
+            await eventually(lambda: self._attached == len(self._tasks), within=_ATTACHED_LIMIT)
+        return self._attached
+
+    async def _read(self, call: Any, take: Take) -> None:
+        first = True
+        try:
+            async for message in call:
+                take(message)
+                self._attached, first = self._attached + first, False
+        finally:
+            call.cancel()
+
+    def _take(self, message: WatchJobResponse) -> None:
+        if message.WhichOneof("message") == "event" and message.event.HasField("token_delta"):
+            sent = message.event.event_time
+            self._latencies.append(time.time() - sent.seconds - sent.nanos / 1e9)
+            self._received += 1
+            self._sizes += message.ByteSize()
+
+    def _take_plain(self, message: bytes) -> None:
+        self._received += 1
+        self._sizes += len(message)
+
+
+async def main() -> None:
+    """Watches what its parent asks for."""
+    watchers = Watchers()
+    commands: dict[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
+        "attach": watchers.attach,
+        "attach_plain": watchers.attach_plain,
+        "count": watchers.count,
+        "leave": watchers.leave,
+    }
+    await answer_parent({}, commands)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

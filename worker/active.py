@@ -38,7 +38,7 @@ class Run:
         return self.lease.held
 
     def let_go(self) -> None:
-        """It has ended and nobody calls it back, so it is freed at once, text and all, without the collector."""
+        """It has ended; nobody calls it back, so it is freed at once, text and all, without the collector."""
         self.lease.tell = _nobody
         self.progress.written = _nobody
 

@@ -1,0 +1,2 @@
+-- From here on workers claim.
+UPDATE hourglass.lanes SET paused_time = NULL

@@ -28,7 +28,7 @@ export TORTURE_SECONDS
 export SEED
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults torture mutants lint type imports format \
-	scenarios bench-first bench-budget bench-jobs soak proto proto-check proto-baseline catalog migrate lock clean-data clean
+	scenarios bench-first bench-budget bench-stream bench-jobs soak proto proto-check proto-baseline catalog migrate lock clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ bench-first: $(READY) ## Time of a create and of a first token on this machine, 
 
 bench-budget: $(READY) ## What budgets cost and what they keep when dependencies hang: figures against targets
 	@$(BIN)/python -m bench.budget
+
+bench-stream: $(READY) ## What watching costs and how late it is, against targets
+	@$(BIN)/python -m bench.stream
 
 bench-jobs: $(READY) ## What a job costs, drains, pick-up, a million finished jobs: figures against targets
 	@$(BIN)/python -m bench.jobs

@@ -45,3 +45,8 @@ def sequence(epoch: int, number: int) -> Sequence:
 def epoch_of(cursor: Sequence) -> int:
     """The epoch that a sequence lies in; 0 for the cursor of a reader that has nothing."""
     return cursor >> EPOCH_BITS
+
+
+def number_of(cursor: Sequence) -> int:
+    """The number inside its epoch; 0 for the cursor of a reader that has nothing."""
+    return cursor & ((1 << EPOCH_BITS) - 1)

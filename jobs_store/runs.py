@@ -15,7 +15,7 @@ from jobs_store.creation import PolicyOf
 from jobs_store.decisions import Tally, Terms
 from jobs_store.endings import Ended, Finish, Return, Verdict, finish_jobs, requeue_jobs
 from jobs_store.events import NewEvent
-from jobs_store.identifiers import JobId, RunToken, TenantId
+from jobs_store.identifiers import JobId, RunToken, Sequence, TenantId, number_of
 from jobs_store.new_job import SPEC_VERSION
 from jobs_store.rate_card import RateCard
 from jobs_store.statements import statement
@@ -229,6 +229,11 @@ class RunStore:
             "read_attempt_outcome", run.tenant, run.job_id, number, run.token, budget=budget
         )
         return AttemptOutcome(rows[0]["outcome"]) if rows else None
+
+    async def last_event(self, run: Held, epoch: int, *, budget: Budget) -> int:
+        """The number of the last durable event in an epoch of the run's job; 0 when none is."""
+        rows = await self._fetch("read_last_event", run.tenant, run.job_id, epoch, budget=budget)
+        return number_of(Sequence(rows[0]["last_sequence"]))
 
     async def tally(self, run: Held, *, budget: Budget) -> Tally | None:
         """What has happened to the job so far, as it stands now; None when the run has lost its lease."""

@@ -56,6 +56,8 @@ class EventLog:
     def __init__(self, run: Claimed, *, worker_id: str, limits: LogLimits) -> None:
         self.end: LogEnd | None = None
         self.unflushed_size = 0
+        self.in_doubt = False
+        """A flush came to no answer: more may be durable than is known here."""
         self._run = run
         self._limits = limits
         self._held = _events_of_claim(run, worker_id)
@@ -119,7 +121,8 @@ class EventLog:
         )
 
     def flushed(self, last: int) -> None:
-        """Everything up to event `last` is durable."""
+        """Everything up to event `last` is durable, and no more."""
+        self.in_doubt = False
         self._durable = max(self._durable, last)
         self.unflushed_size = sum(map(_size_of, self.tail().events))
         self._trim()

@@ -128,6 +128,8 @@ class Finisher:
     async def _try(self, writing: Writing) -> None:
         if stop_of(writing.ended.end) is Stop.LEASE_LOST:
             return await self._lose(writing, writing.ended.attempt)
+        if writing.run.log.in_doubt:
+            await self._find_out_what_is_durable(writing)
         ending = await self._ending(writing)
         try:
             result = await self._write(writing, ending)
@@ -144,6 +146,13 @@ class Finisher:
             case Verdict.LEASE_LOST | Verdict.HELD | Verdict.BUSY | Verdict.NOT_DUE:
                 await self._lose(writing, _attempt(ending))
         return None
+
+    async def _find_out_what_is_durable(self, writing: Writing) -> None:
+        """A late result goes into an epoch of its own, where text that is in the log would be told again."""
+        run = writing.run
+        last = await self._store.last_event(run.held, run.claimed.epoch, budget=self._step(writing))
+        run.log.flushed(last)
+        writing.ended = replace(writing.ended, tail=run.log.tail())
 
     async def _ending(self, writing: Writing) -> Ending:
         if not writing.cancel:

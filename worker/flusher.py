@@ -83,6 +83,7 @@ class Flusher:
         try:
             verdict = await self._appends.submit(append)
         except Exception as error:  # noqa: BLE001 - the events stay in the log, and go with the next flush
+            run.log.in_doubt = True
             _log.debug("events were not flushed", job=str(append.job_id), error=type(error).__name__)
             await asyncio.sleep(self._pace.retry)
         else:

@@ -23,6 +23,7 @@ POLICIES: Final = PolicyBook(
             "take_look_ups",
             "read_cancel_request",
             "read_attempt_outcome",
+            "read_last_event",
             "read_tally",
             "record_lost_attempt",
             limit=5.0,

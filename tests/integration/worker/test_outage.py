@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs_store.states import JobState
+from jobs_store.states import JobState, UnknownOutcomePolicy
 from tests.integration.worker.workers import outcomes
 from tests.proxied import proxy_to, through
 from tests.waiting import eventually
@@ -75,6 +75,42 @@ async def test_an_acceptance_whose_commit_was_not_answered_is_found_out(bench: B
     assert (JobState.SUCCEEDED, ["SUCCEEDED"]) == (detail.job.state, outcomes(detail))
     assert (Decimal(0), detail.job.captured) == await bench.funds()
     assert 1 == sum(event.ends_stream for event in await bench.events(job))
+
+
+@pytest.mark.scenario("U5")
+async def test_text_whose_storing_was_not_answered_is_told_once_when_the_answer_comes_late(
+    bench: Bench,
+) -> None:
+    """Deltas were stored and nobody heard; the job is held meanwhile, and its late result brings the rest."""
+    job = await bench.job("simulated:tokens=30,tps=10", unknown_outcome_policy=UnknownOutcomePolicy.HOLD)
+    async with (
+        proxy_to(bench.database.worker) as proxy,
+        bench.worker(
+            database_url=through(proxy, bench.database.worker),
+            renewal_interval=0.2,
+            policies='{"postgres": {"limit": 0.5}}',
+        ),
+    ):
+
+        async def stored(more_than: int) -> bool:
+            return len(await bench.events(job)) > more_than
+
+        await eventually(lambda: stored(8))  # the statement is prepared by then, and needs one message only
+        proxy.withhold()
+        heard = len(await bench.events(job))
+        await eventually(lambda: stored(heard))
+        await bench.take_over(job)
+        proxy.sever()
+        proxy.flow()
+        await bench.ends(job)
+    detail, events = await bench.get(job), await bench.events(job)
+    assert JobState.SUCCEEDED is detail.job.state
+    assert detail.content is not None
+    assert detail.content.result is not None
+    assert detail.content.result.text == "".join(event.text or "" for event in events)
+    assert ["LATE_RESULT"] == [
+        event.attributes["cause"] for event in events if event.attributes.get("cause") == "LATE_RESULT"
+    ]
 
 
 async def test_a_worker_starts_without_postgres_and_works_once_it_answers(bench: Bench) -> None:

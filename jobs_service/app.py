@@ -79,6 +79,7 @@ CLOSE_LIMIT: Final = 2.0
 TELEMETRY_STOP_LIMIT: Final = 2.0
 READY_CHECK_LIMIT: Final = 1.0
 READY_CHECK_INTERVAL: Final = 1.0
+FIRST_LOOK: Final = 0.2
 REAPER_PAGE: Final = 100
 """Seconds, and rows."""
 
@@ -98,6 +99,7 @@ class Databases:
 
     request: Database
     wakeups: Database
+    timer: Database
     reaper: Database | None
     overview: Database | None
     verify: Database | None
@@ -111,6 +113,8 @@ class Databases:
         return cls(
             request=database(dsn, "", size=settings.pool_size),
             wakeups=database(dsn, "-wakeups", size=1),
+            # Were it to queue behind those who wait, they would all look themselves, and it would queue more.
+            timer=database(dsn, "-timer", size=1),
             reaper=None
             if worker_dsn is None
             else database(worker_dsn, "-reaper", size=settings.reaper_pool_size),
@@ -124,7 +128,8 @@ class Databases:
 
     async def close(self) -> None:
         """Ends every connection."""
-        for database in (self.request, self.wakeups, self.reaper, self.overview, self.verify):
+        everything = (self.request, self.wakeups, self.timer, self.reaper, self.overview, self.verify)
+        for database in everything:
             if database is not None:
                 await database.close(Budget.for_work(CLOSE_LIMIT))
 
@@ -138,7 +143,9 @@ class JobsApp:
         self._policy_of = settings.policies.of_dependency(named.POSTGRES)
         self._subscriptions = Subscriptions()
         self._reader = JobReader(self.databases.request, self._policy_of)
-        self._timer = WatchTimer(self._reader, self._subscriptions, TimerPace(jitter=jitter))
+        self._timer = WatchTimer(
+            JobReader(self.databases.timer, self._policy_of), self._subscriptions, TimerPace(jitter=jitter)
+        )
         self._notifier = Notifier(self.databases.wakeups, self._policy_of, backoff=Backoff(jitter=jitter))
         self._calls = CallStore(self.databases.request, self._policy_of)
         self._settling = Settling(self._calls, backoff=Backoff(jitter=jitter), limit=settings.settle_limit)
@@ -170,7 +177,7 @@ class JobsApp:
         quotes = QuoteStore(database, policy_of)
         prices = PricingClient(self._pricing, Retries())
         last_known = LastKnownPrices(max_age=self._settings.last_known_price_age, clock=time.monotonic)
-        pace = Pace(jitter=jitter)
+        pace = Pace(jitter=jitter, first=FIRST_LOOK)
         return UseCases(
             quoting=self._quoting(prices, quotes, last_known),
             creator=self._creator(prices, quotes, reader, last_known),
@@ -298,7 +305,8 @@ class JobsApp:
         notify = Connecting(self.databases.wakeups, "wakeups", jitter=jitter, loop=self._notifier.run)
         loops.start("notify", notify.run)
         loops.start("listen", self._listener().run)
-        loops.start("watch timer", self._timer.run)
+        timer = Connecting(self.databases.timer, "timer", jitter=jitter, loop=self._timer.run)
+        loops.start("watch timer", timer.run)
         loops.start("settle", self._settling.run)
         if self.databases.overview is not None:
             loops.start("overview", Connecting(self.databases.overview, "overview", jitter=jitter).run)

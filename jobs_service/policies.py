@@ -39,7 +39,7 @@ POLICIES: Final = PolicyBook(
             floor=_SQL_FLOOR,
         ),
         # Once a second for all that is watched and waited for: thousands of jobs in one statement.
-        *policies(POSTGRES, "read_positions", limit=2.0, floor=_SQL_FLOOR),
+        *policies(POSTGRES, "read_positions", limit=5.0, floor=_SQL_FLOOR),
         *policies(POSTGRES, CREATE_QUOTE, limit=0.15, floor=_SQL_FLOOR),
         # What a burst of writers waits for: again and again while the line moves (jobs_store.funds_line).
         *policies(

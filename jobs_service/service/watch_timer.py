@@ -31,9 +31,9 @@ class TimerPace:
 
     jitter: Jitter
     interval: float = 1.0
-    limit: float = 2.0
+    limit: float = 5.0
     page: int = 20_000
-    failures: int = 2
+    failures: int = 3
 
 
 class WatchTimer:

@@ -1,7 +1,8 @@
 -- Claims ready jobs for free slots, fairly across tenants: steps through the claim index, one probe a lane, tenant, priority
 -- and spec version, from a rotating start ($7), deals the slots in rounds, and never exceeds a tenant's or a lane's limit.
 -- Tenants at their limit and versions that are too new are stepped over, up to a bound, without using up a place; a tenant
--- that is looked at is looked at wholly.
+-- that is looked at is looked at wholly. Jobs are read from where the probe found the first one, past what is claimed and
+-- not vacuumed yet.
 -- Interleaved weighted round robin (Katevenis et al., 1991): a cycle has as many rounds as the heaviest tenant that waits
 -- has weight, and round n (from 0) gives a turn to each tenant whose weight is above n. Within a tenant the order is
 -- ready_time - priority minutes. Rows come in the order of the turns: the last one says where the next claim goes on.
@@ -13,14 +14,14 @@
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), probe AS (
-    SELECT l.lane, b.upper_bound, b.round, first.tenant_id, first.priority, first.spec_version, first.claim_order,
+    SELECT l.lane, b.upper_bound, b.round, first.tenant_id, first.priority, first.spec_version, first.ready_time,
            first.weight, coalesce(first.weight > b.round, false) AS counts, 0 AS passed, 1 AS looked
     FROM hourglass.lanes l
     CROSS JOIN clock
     CROSS JOIN (VALUES ($7::text, (SELECT max(tenant_id) FROM hourglass.tenant_limits), $9::integer),
                        ('', $7::text, ($9::integer + 1) % $10::integer)) AS b (lower_bound, upper_bound, round)
     CROSS JOIN LATERAL (
-        SELECT j.tenant_id, j.priority, j.spec_version, j.ready_time - make_interval(mins => j.priority) AS claim_order,
+        SELECT j.tenant_id, j.priority, j.spec_version, j.ready_time,
                CASE WHEN j.ready_time <= clock.now AND j.spec_version <= $2
                     THEN (SELECT t.weight FROM hourglass.tenant_limits t
                           WHERE t.tenant_id = j.tenant_id AND t.running < t.max_running) END AS weight
@@ -31,13 +32,13 @@ WITH RECURSIVE clock AS MATERIALIZED (
     WHERE l.lane = ANY ($1::text[]) AND l.paused_time IS NULL AND coalesce(l.park_until <= clock.now, true)
       AND coalesce(l.running < l.max_running, true)
     UNION ALL
-    SELECT p.lane, p.upper_bound, p.round, next.tenant_id, next.priority, next.spec_version, next.claim_order,
+    SELECT p.lane, p.upper_bound, p.round, next.tenant_id, next.priority, next.spec_version, next.ready_time,
            next.weight, coalesce(next.weight > p.round, false) OR (p.counts AND next.tenant_id = p.tenant_id),
            p.passed + CASE WHEN p.counts AND next.tenant_id > p.tenant_id THEN 1 ELSE 0 END, p.looked + 1
     FROM probe p
     CROSS JOIN clock
     CROSS JOIN LATERAL (
-        SELECT j.tenant_id, j.priority, j.spec_version, j.ready_time - make_interval(mins => j.priority) AS claim_order,
+        SELECT j.tenant_id, j.priority, j.spec_version, j.ready_time,
                CASE WHEN j.ready_time <= clock.now AND j.spec_version <= $2
                     THEN (SELECT t.weight FROM hourglass.tenant_limits t
                           WHERE t.tenant_id = j.tenant_id AND t.running < t.max_running) END AS weight
@@ -48,16 +49,17 @@ WITH RECURSIVE clock AS MATERIALIZED (
     ) next
     WHERE next.tenant_id = p.tenant_id OR (p.passed + p.counts::integer < $8 AND p.looked < 20 * $8)
 ), can_start AS (
-    SELECT lane, tenant_id, priority, spec_version, claim_order, weight, greatest(max(weight) OVER (), $10) AS rounds
+    SELECT lane, tenant_id, priority, spec_version, ready_time, weight, greatest(max(weight) OVER (), $10) AS rounds
     FROM probe WHERE weight IS NOT NULL
 ), turns_had AS (
     SELECT *, least(weight, $9 + CASE WHEN tenant_id <= $7 THEN 1 ELSE 0 END) AS had FROM can_start
 ), seated AS (
-    SELECT *, row_number() OVER (PARTITION BY lane, tenant_id ORDER BY claim_order, priority, spec_version) AS nth_place,
+    SELECT *, row_number() OVER (PARTITION BY lane, tenant_id ORDER BY ready_time - make_interval(mins => priority), priority,
+                                 spec_version) AS nth_place,
            dense_rank() OVER (ORDER BY had / weight * rounds + had % weight, tenant_id) AS seat
     FROM turns_had
 ), waiting AS MATERIALIZED (
-    SELECT lane, tenant_id, priority, spec_version, weight, rounds, had, nth_place
+    SELECT lane, tenant_id, priority, spec_version, ready_time, weight, rounds, had, nth_place
     FROM seated WHERE seat <= 2 * $8 * cardinality($1)
 ), open_lanes AS MATERIALIZED (
     SELECT l.lane, coalesce(l.max_running - l.running, $3) AS room
@@ -67,7 +69,7 @@ WITH RECURSIVE clock AS MATERIALIZED (
     ORDER BY l.lane
     FOR NO KEY UPDATE OF l
 ), open_places AS MATERIALIZED (
-    SELECT w.lane, w.tenant_id, w.priority, w.spec_version, w.weight, w.rounds, w.had, w.nth_place,
+    SELECT w.lane, w.tenant_id, w.priority, w.spec_version, w.ready_time, w.weight, w.rounds, w.had, w.nth_place,
            t.max_running - t.running AS tenant_room, l.room AS lane_room
     FROM waiting w
     JOIN open_lanes l ON l.lane = w.lane
@@ -92,7 +94,7 @@ WITH RECURSIVE clock AS MATERIALIZED (
         SELECT j.id, j.last_sequence, j.ready_time - make_interval(mins => j.priority) AS claim_order
         FROM hourglass.jobs j
         WHERE j.state = 'QUEUED' AND j.lane = s.lane AND j.tenant_id = s.tenant_id AND j.priority = s.priority
-          AND j.spec_version = s.spec_version AND j.ready_time <= clock.now
+          AND j.spec_version = s.spec_version AND j.ready_time >= s.ready_time AND j.ready_time <= clock.now
         ORDER BY j.ready_time, j.id
         LIMIT least(s.share, s.tenant_room, s.lane_room)
         FOR NO KEY UPDATE SKIP LOCKED

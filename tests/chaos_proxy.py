@@ -196,5 +196,6 @@ def reset(writer: asyncio.StreamWriter) -> None:
     """End a connection with RST, or what a unix socket has of it."""
     connection = writer.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with suppress(OSError):  # it is closed already
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

@@ -1,6 +1,7 @@
 """What the processes wrote: no traceback, no error and no warning of Python's own, but those named here."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +11,8 @@ ALLOWED: Final[Mapping[str, str]] = {
     "Failed to restore the pool connection floor; retrying": "the driver's own, in an outage",
 }
 """Events of level error, or with a traceback, that a fault may cause, each with its reason."""
+_CORE_INFORMS: Final = re.compile(r"I\d{4} \d\d:\d\d:\d\d\.\d+ ")
+"""How a line of gRPC's own core begins that only informs: it knows nothing of our logs."""
 LEVELS: Final = frozenset({"error", "critical"})
 
 
@@ -25,7 +28,7 @@ def _complaint(line: str) -> str:
     try:
         entry: Any = json.loads(line)
     except ValueError:
-        return "" if line.startswith("listening on") else line
+        return "" if line.startswith("listening on") or _CORE_INFORMS.match(line) else line
     if not isinstance(entry, dict):
         return line
     bad = entry.get("level") in LEVELS or "exception" in entry or entry.get("logger") == "py.warnings"

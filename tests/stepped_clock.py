@@ -24,6 +24,16 @@ def describe() -> str:
     return f"wall clock: stepped by {LIBRARY}"
 
 
+def off_by(seconds: int) -> Mapping[str, str]:
+    """The environment of a process whose wall clock is off by so many seconds, all the time."""
+    assert LIBRARY is not None, HOW_TO_INSTALL
+    return {
+        "LD_PRELOAD": str(LIBRARY),
+        "FAKETIME": f"{seconds:+d}",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
 class SteppedClock:
     """The environment of such a process, and the handle of its clock.
 

@@ -24,7 +24,7 @@ async def stream(request: bytes, context: "grpc.aio.ServicerContext[bytes, bytes
 async def main() -> None:
     """Serves until its parent ends."""
     server = grpc.aio.server(options=server_options(ServerSettings(max_concurrent_streams=10_000)))
-    handler = grpc.unary_stream_rpc_method_handler(stream)
+    handler: Any = grpc.unary_stream_rpc_method_handler(stream)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

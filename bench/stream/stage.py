@@ -103,8 +103,8 @@ class Stage:
 
     async def plainly(self, *, streams: int, size: int, seconds: float) -> Seen:
         """What as many plain streams of messages of that size bring."""
-        target, asked = self.plain.ready["target"], str(size)
-        await self.watchers.ask("attach_plain", target=target, streams=streams, size=asked, within=60.0)
+        target = self.plain.ready["target"]
+        await self.watchers.ask("attach_plain", target=target, streams=streams, size=size, within=60.0)
         seen = await self._count(0.5, seconds)
         await self.watchers.ask("leave")
         return seen

@@ -49,8 +49,10 @@ class Watchers:
         """Reads so many streams of the plain server."""
         self._connect(asked["target"])
         for number in range(asked["streams"]):
-            method = self._channels[number % len(self._channels)].unary_stream(f"/{SERVICE}/{METHOD}")
-            self._tasks.append(asyncio.create_task(self._read(method(asked["size"]), self._take_plain)))
+            method: Any = self._channels[number % len(self._channels)].unary_stream(f"/{SERVICE}/{METHOD}")
+            self._tasks.append(
+                asyncio.create_task(self._read(method(str(asked["size"]).encode()), self._take_plain))
+            )
         return await self._all_attached()
 
     async def count(self, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """WatchJob over a real store, a real socket, and a worker's stream that does what the test tells it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -12,115 +10,19 @@ from grpc import StatusCode
 
 from hourglass.jobs.v1 import event_pb2
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
-from jobs_store.endings import Finish
-from jobs_store.events import Event, EventKind
 from jobs_store.identifiers import sequence
-from jobs_store.runs import Append, Claimed, ClaimRequest
-from jobs_store.turns import Turn
-from tests.jobs import TENANT, Jobs, failure, failure_of, jobs_server, of, pricing_server
+from tests.integration.jobs.watched import LiveRun, Setting, live_delta, numbers, read, rest, watching
+from tests.jobs import TENANT, failure, failure_of, of
 from tests.postgres import TestDatabase
-from tests.store import Store, acceptance_of, delta, fence_of, open_store, return_of, time_enough
+from tests.store import return_of, time_enough
 from tests.waiting import eventually
-from tests.worker_double import END, WorkerDouble, worker_double
-
-LANE = "simulated/simulated-fast"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """A job service, the store beneath it, and a worker."""
-
-    jobs: Jobs
-    store: Store
-    worker: WorkerDouble
-    worker_address: str
-
-    async def claim(self) -> Claimed:
-        """Claim the job that waits, as the worker double."""
-        request = ClaimRequest(
-            lanes=[LANE],
-            slots=1,
-            worker_id="double",
-            worker_address=self.worker_address,
-            lease=60.0,
-            turn=Turn(),
-            tenants=10,
-        )
-        (claimed,) = (await self.store.runs.claim(request, budget=time_enough())).runs
-        await self.store.start(claimed)
-        return claimed
-
-    async def flush(self, run: Claimed, first: int, *texts: str) -> None:
-        """Make deltas durable, numbered from `first`."""
-        append = Append(
-            tenant=run.tenant,
-            job_id=run.job_id,
-            token=run.token,
-            epoch=run.epoch,
-            attempt_number=run.attempt_number,
-            first_event=first,
-            events=[delta(text) for text in texts],
-        )
-        await self.store.runs.append([append], budget=time_enough())
-
-    async def finish(self, run: Claimed, first: int) -> None:
-        """Accept a result; its events are numbered from `first`."""
-        accepted = acceptance_of(run, charge=Decimal(0))
-        ending = Finish(
-            fence=fence_of(run, first_event=first),
-            state=accepted.state,
-            cause=accepted.cause,
-            charge=accepted.charge,
-            events=accepted.events,
-            attempt=accepted.attempt,
-            result=accepted.result,
-        )
-        await self.store.runs.finish([ending], budget=time_enough())
-
-    def watch(self, job_id: str, after: int = 0, **fields: Any) -> Any:
-        """A stream of the job's events."""
-        request = pb.WatchJobRequest(job_id=job_id, after_sequence=after, **fields)
-        return self.jobs.jobs.WatchJob(request, metadata=of(TENANT))
+from tests.worker_double import END
 
 
 @pytest.fixture
 async def setting(database: TestDatabase) -> AsyncIterator[Setting]:
-    async with (
-        pricing_server() as pricing,
-        worker_double() as (worker, address),
-        jobs_server(database, pricing=pricing, workers_target=address) as jobs,
-        open_store(database) as store,
-    ):
-        await jobs.fund(TENANT, Decimal(10))
-        await store.runs.register_lanes([LANE], budget=time_enough())
-        yield Setting(jobs=jobs, store=store, worker=worker, worker_address=address)
-
-
-def live_delta(run: Claimed, number: int, text: str) -> Event:
-    return Event(
-        sequence=sequence(run.epoch, number),
-        kind=EventKind.TOKEN_DELTA,
-        time=run.claim_time,
-        attempt_number=run.attempt_number,
-        text=text,
-        attributes={"offset": 0, "token_count": 1},
-    )
-
-
-async def read(stream: Any, count: int) -> list[event_pb2.JobEvent]:
-    return [(await stream.read()).event for _ in range(count)]
-
-
-async def rest(stream: Any) -> list[event_pb2.JobEvent]:
-    events = []
-    while (response := await stream.read()) is not grpc.aio.EOF:
-        if response.HasField("event"):
-            events.append(response.event)
-    return events
-
-
-def numbers(events: Sequence[event_pb2.JobEvent]) -> list[tuple[int, int]]:
-    return [(event.sequence >> 32, event.sequence & 0xFFFFFFFF) for event in events]
+    async with watching(database) as running:
+        yield running
 
 
 async def test_a_job_is_watched_from_its_create_to_its_result(setting: Setting) -> None:
@@ -273,6 +175,22 @@ async def test_a_watch_that_is_dropped_lets_go_of_the_worker_and_cancels_nothing
     await eventually(lambda: setting.worker.streams[-1].closed)
     job = (await setting.jobs.jobs.GetJob(pb.GetJobRequest(job_id=job_id), metadata=of(TENANT))).job
     assert not job.HasField("cancel_request_time")
+
+
+async def test_all_watchers_of_a_job_share_one_stream_of_its_worker(setting: Setting) -> None:
+    job_id = (await setting.jobs.create("k1")).job.job_id
+    live = LiveRun(setting, await setting.claim())
+    streams = [setting.watch(job_id) for _ in range(20)]
+    for stream in streams:
+        await read(stream, 4)
+    await eventually(lambda: setting.worker.streams)
+    live.say("to everybody")
+    for stream in streams:
+        assert ["to everybody"] == [event.token_delta.text for event in await read(stream, 1)]
+    await live.finish()
+    ends = [numbers(await rest(stream))[-1] for stream in streams]
+    assert [ends[0]] * 20 == ends
+    assert 1 == len(setting.worker.streams)
 
 
 async def test_a_running_job_is_asked_to_stop(setting: Setting) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from bench.budget.children import Child, child
 from bench.budget.figures import percentile
-from jobs_store.identifiers import TenantId
+from jobs_store.identifiers import JobId, TenantId
 from jobs_store.runs import Claimed, ClaimRequest
 from jobs_store.turns import Turn
 from tests.postgres import TestServer
@@ -22,6 +22,8 @@ SIZE: Final = 64
 """Characters of a delta."""
 _LEASE: Final = 3600.0
 _BATCH: Final = 100
+_WRITERS: Final = 8
+_MOST_RUNNING: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,20 +68,20 @@ class Stage:
             child("bench.stream.job_service", "--dsn", database.request, logs=logs) as service,
             child("bench.stream.watchers", logs=logs) as watchers,
         ):
-            await store.tenant(TENANT, funds=FUNDS)
+            await store.tenant(TENANT, funds=FUNDS, max_running=_MOST_RUNNING)
             yield cls(store=store, plain=plain, worker=worker, service=service, watchers=watchers)
 
     async def idle_jobs(self, count: int) -> list[str]:
         """So many jobs that nobody runs."""
-        return [str(await self.store.create(TENANT)) for _ in range(count)]
+        return [str(job_id) for job_id in await self._create(count)]
 
     async def running_jobs(self, count: int) -> list[str]:
         """So many jobs that the worker runs, silent until they are told to stream."""
-        for _ in range(count):
-            await self.store.create(TENANT)
+        await self._create(count)
         runs: list[Claimed] = []
         while len(runs) < count:
             claimed = await self._claim(count - len(runs))
+            assert claimed, f"{count - len(runs)} jobs wait, and none is given to the worker"
             await self.store.runs.start([start_of(run) for run in claimed], budget=time_enough())
             runs += claimed
         told = [
@@ -116,6 +118,15 @@ class Stage:
     async def attach_idle(self, jobs: Sequence[str]) -> int:
         """One watch of each job."""
         return int(await self.watchers.ask("attach", within=90.0, each=1, jobs=jobs, **self._called))
+
+    async def _create(self, count: int) -> list[JobId]:
+        writers = asyncio.Semaphore(_WRITERS)
+
+        async def create() -> JobId:
+            async with writers:
+                return await self.store.create(TENANT)
+
+        return await asyncio.gather(*(create() for _ in range(count)))
 
     async def _count(self, warm_up: float, seconds: float) -> Seen:
         await self.watchers.ask("count", seconds=warm_up)

@@ -37,10 +37,10 @@ class Watchers:
         self._connect(asked["target"])
         stubs = [JobServiceStub(channel) for channel in self._channels]
         for job_id in asked["jobs"]:
-            for number in range(asked["each"]):
+            for _ in range(asked["each"]):
                 request = WatchJobRequest(job_id=job_id, after_sequence=asked.get("after", 0))
                 metadata = (("x-tenant-id", asked["tenant"]), ("x-user-id", "bench"))
-                stub: Any = stubs[(len(self._tasks) + number) % len(stubs)]
+                stub: Any = stubs[len(self._tasks) % len(stubs)]
                 call = stub.WatchJob(request, metadata=metadata)
                 self._tasks.append(asyncio.create_task(self._read(call, self._take)))
         return await self._all_attached()

@@ -199,7 +199,7 @@ class _Stream:
         """Live events of the worker that runs the job; without any, a pause."""
         before = self._cursor
         if position is not None and position.worker_address is not None:
-            await self._follow(position, position.worker_address)
+            await self._follow(position.worker_address)
         if self._cursor == before:
             await self._rest(position)
 
@@ -216,13 +216,13 @@ class _Stream:
             if woken or self._budget.spendable() <= 0 or not (timed or self._clock() < until):
                 return
 
-    async def _follow(self, position: Position, address: str) -> None:
+    async def _follow(self, address: str) -> None:
         """A worker's stream, for as long as it goes on without a gap and the run is the job's present one."""
         tenant, job_id = self._request.tenant, self._request.job_id
         following = self._progress.follow(address, tenant, job_id, after=self._cursor, budget=self._budget)
         async with following as feed:
             with suppress(FeedEnded):
-                while await self._take(feed) and not self._has_moved(position):
+                while await self._take(feed) and not self._lags():
                     pass
 
     async def _take(self, feed: Feed) -> bool:
@@ -242,12 +242,11 @@ class _Stream:
                     pass
         return True
 
-    def _has_moved(self, followed: Position) -> bool:
-        """Whether the run that is followed is known not to be the job's present one any more."""
+    def _lags(self) -> bool:
+        """Whether the store has more than the worker's stream brought: the run is not the job's present one any
+        more, its worker cannot be reached, or this reader is slow."""
         now = self._positions.latest(self._request.tenant, self._request.job_id)
-        if now is None or now.epoch < followed.epoch:
-            return False
-        return (now.epoch, now.worker_address) != (followed.epoch, followed.worker_address)
+        return now is not None and now.last_sequence > self._cursor
 
     async def _deliver(self, event: Event) -> None:
         await self._outlet.event(event)

@@ -237,11 +237,17 @@ async def test_a_budget_that_ends_tells_the_caller_to_come_again() -> None:
 
 
 class Clinging:
-    """A worker that lost its job and does not know: its stream stays open, and nothing comes."""
+    """A worker that cannot be reached, or lost its job and does not know: its stream brings nothing.
 
-    def __init__(self, job: SimulatedJob) -> None:
+    longest_wait: looks at the stream while the store had more than the reader.
+    """
+
+    def __init__(self, job: SimulatedJob, received: Received) -> None:
         self._job = job
+        self._received = received
         self.followed = 0
+        self.longest_wait = 0
+        self._wait = 0
 
     @asynccontextmanager
     async def follow(
@@ -254,15 +260,20 @@ class Clinging:
         self._job.step()
         assert self._job.steps > -10_000, "the watcher clings to a dead run"
         await asyncio.sleep(0)
+        behind = self._received.events[-1].sequence < self._job.durable[-1].sequence
+        self._wait = self._wait + 1 if behind else 0
+        self.longest_wait = max(self.longest_wait, self._wait)
         return None
 
 
 async def test_a_watcher_leaves_a_run_that_lost_its_job() -> None:
     job = SimulatedJob(Random(4), steps=50)
-    store, workers, received = SimulatedStore(job), Clinging(job), Received()
+    store, received = SimulatedStore(job), Received()
+    workers = Clinging(job, received)
     pace = WatchPace(pause=QUICK, heartbeat=1e9, recheck=5.0, patience=1e9)
     timer = SimulatedTimer(job)
     watching = JobWatcher(store, workers, Subscriptions(), timer, pace=pace, clock=Clock())
     await watching.watch(request(), budget=endless(), send=received.send)
     assert workers.followed
+    assert workers.longest_wait < 10, "the store had events, and the watcher waited for the stream"
     assert sequences(job.durable) == sequences(received.events)

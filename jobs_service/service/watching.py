@@ -217,7 +217,7 @@ class _Stream:
                 return
 
     async def _follow(self, address: str) -> None:
-        """A worker's stream, for as long as it goes on without a gap and the run is the job's present one."""
+        """A worker's stream, for as long as it goes on without a gap and is ahead of the store."""
         tenant, job_id = self._request.tenant, self._request.job_id
         following = self._progress.follow(address, tenant, job_id, after=self._cursor, budget=self._budget)
         async with following as feed:
@@ -243,8 +243,10 @@ class _Stream:
         return True
 
     def _lags(self) -> bool:
-        """Whether the store has more than the worker's stream brought: the run is not the job's present one any
-        more, its worker cannot be reached, or this reader is slow."""
+        """Whether the store has more than the worker's stream brought.
+
+        Then the run is not the job's present one any more, its worker cannot be reached, or this reader is slow.
+        """
         now = self._positions.latest(self._request.tenant, self._request.job_id)
         return now is not None and now.last_sequence > self._cursor
 

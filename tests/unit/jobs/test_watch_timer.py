@@ -48,7 +48,7 @@ class Waiting:
     def __init__(self, stack: ExitStack, *, jobs: int) -> None:
         self.store = Store(jobs)
         self.subscriptions = Subscriptions()
-        self.timer = WatchTimer(self.store, self.subscriptions, TimerPace(jitter=lambda _: 0.0))
+        self.timer = WatchTimer(self.store, self.subscriptions, TimerPace(jitter=lambda _: 0.0, failures=2))
         self._stack = stack
 
     def wait_for(self, number: int) -> Wakeup:

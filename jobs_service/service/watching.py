@@ -245,7 +245,7 @@ class _Stream:
     def _lags(self) -> bool:
         """Whether the store has more than the worker's stream brought.
 
-        Then the run is not the job's present one any more, its worker cannot be reached, or this reader is slow.
+        Then the run is not the present one any more, its worker cannot be reached, or this reader is slow.
         """
         now = self._positions.latest(self._request.tenant, self._request.job_id)
         return now is not None and now.last_sequence > self._cursor

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import grpc.aio
@@ -16,6 +17,8 @@ from servicekit.channels import client_options
 from tests.waiting import eventually
 
 CONNECTIONS: Final = 4
+BEGINNING: Final = 32
+"""Streams that begin at the same time: a storm of them is not what is measured."""
 _ATTACHED_LIMIT: Final = 60.0
 
 Take = Callable[[Any], None]
@@ -31,6 +34,7 @@ class Watchers:
         self._received = 0
         self._sizes = 0
         self._latencies: list[float] = []
+        self._beginning = asyncio.Semaphore(BEGINNING)
 
     async def attach(self, asked: Mapping[str, Any]) -> int:
         """Watches each job so often; answers once every stream has shown its first message."""
@@ -41,7 +45,7 @@ class Watchers:
                 request = WatchJobRequest(job_id=job_id, after_sequence=asked.get("after", 0))
                 metadata = (("x-tenant-id", asked["tenant"]), ("x-user-id", "bench"))
                 stub: Any = stubs[len(self._tasks) % len(stubs)]
-                call = stub.WatchJob(request, metadata=metadata)
+                call = partial(stub.WatchJob, request, metadata=metadata)
                 self._tasks.append(asyncio.create_task(self._read(call, self._take)))
         return await self._all_attached()
 
@@ -50,9 +54,8 @@ class Watchers:
         self._connect(asked["target"])
         for number in range(asked["streams"]):
             method: Any = self._channels[number % len(self._channels)].unary_stream(f"/{SERVICE}/{METHOD}")
-            self._tasks.append(
-                asyncio.create_task(self._read(method(str(asked["size"]).encode()), self._take_plain))
-            )
+            call = partial(method, str(asked["size"]).encode())
+            self._tasks.append(asyncio.create_task(self._read(call, self._take_plain)))
         return await self._all_attached()
 
     async def count(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,12 +92,14 @@ class Watchers:
             await eventually(lambda: self._attached == len(self._tasks), within=_ATTACHED_LIMIT)
         return self._attached
 
-    async def _read(self, call: Any, take: Take) -> None:
-        first = True
+    async def _read(self, begin: Callable[[], Any], take: Take) -> None:
+        async with self._beginning:
+            call = begin()
+            take(await call.read())
+        self._attached += 1
         try:
-            async for message in call:
+            while (message := await call.read()) is not grpc.aio.EOF:
                 take(message)
-                self._attached, first = self._attached + first, False
         finally:
             call.cancel()
 

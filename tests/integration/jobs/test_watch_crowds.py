@@ -55,6 +55,7 @@ async def log_of(setting: Setting, job_id: str) -> list[event_pb2.JobEvent]:
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(180)
 @pytest.mark.scenario("W1")
 async def test_who_attaches_at_any_moment_reads_the_log_once_and_in_order_and_then_live(
     database: "TestDatabase",
@@ -95,6 +96,7 @@ async def log_of_running(setting: Setting, job_id: str, count: int) -> list[even
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(180)
 @pytest.mark.scenario("W4")
 async def test_a_watcher_that_reads_an_event_now_and_then_slows_nobody_and_fills_no_memory(
     database: "TestDatabase",
@@ -144,9 +146,10 @@ def resident() -> int:
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(180)
 @pytest.mark.scenario("W5")
 async def test_cancelled_watches_leave_no_handler_and_no_memory_behind(database: "TestDatabase") -> None:
-    rounds, watches, slowest = 12, 60, 0.0
+    rounds, watches, slowest = 10, 40, 0.0
     memory: list[int] = []
     async with watching(database, **MANY) as setting:
         live = await running(setting)
@@ -167,6 +170,7 @@ async def test_cancelled_watches_leave_no_handler_and_no_memory_behind(database:
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(180)
 async def test_a_watcher_that_freezes_is_let_go_and_may_come_again(database: "TestDatabase") -> None:
     async with watching(database, watch_write_limit=0.5) as setting:
         live = await running(setting)
@@ -197,6 +201,7 @@ async def read_to_its_failure(stream: Any) -> tuple[list[event_pb2.JobEvent], tu
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(180)
 async def test_a_watcher_that_vanishes_without_a_word_is_let_go(database: "TestDatabase") -> None:
     async with watching(database, watch_write_limit=0.5) as setting:
         live = await running(setting)
@@ -247,6 +252,7 @@ async def test_a_server_with_open_streams_ends_at_once_and_tells_each_watcher_to
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(180)
 async def test_watches_and_waits_of_idle_jobs_cost_one_statement_a_tick(
     database: "TestDatabase", monkeypatch: pytest.MonkeyPatch
 ) -> None:

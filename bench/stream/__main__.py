@@ -30,8 +30,9 @@ async def measure(postgres: TestServer, logs: Path) -> list[Figure]:
     for name, work in MEASURES:
         started = time.monotonic()
         async with Stage.running(postgres, logs) as stage:
-            found += await work(stage)
-        print(f"measured {name} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+            measured = await work(stage)
+        found += measured
+        print(f"{name}, {time.monotonic() - started:.0f} s\n{table(measured)}", file=sys.stderr, flush=True)
     return found
 
 

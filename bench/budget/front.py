@@ -7,7 +7,6 @@ SIDE is `naive`, `naive-observed`, `budget` (nothing of servicekit), `served` (s
 import argparse
 import asyncio
 import cProfile
-import gc
 import io
 import pstats
 import resource
@@ -30,6 +29,7 @@ from budget.postgres import Database
 from hourglass.pricing.v1 import pricing_service_pb2_grpc as pb_grpc
 from servicekit.admission import AdmissionControl, AdmissionLimits
 from servicekit.channels import client_options
+from servicekit.lifecycle import collect_rarely
 from servicekit.logs import configure_logs
 from servicekit.methods import MethodPolicy
 from servicekit.request import Terms
@@ -157,7 +157,7 @@ async def main(asked: argparse.Namespace) -> None:
     build = naive if asked.side.startswith("naive") else budgeted
     async with AsyncExitStack() as stack:
         front, target = await build(stack, asked)
-        gc.freeze()
+        collect_rarely()
         await answer_parent(
             {"target": target}, {"usage": front.usage, "gauges": front.gauges, "profile": front.profile}
         )

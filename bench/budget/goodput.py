@@ -12,7 +12,7 @@ from bench.budget.plot import svg
 from bench.budget.pricing_double import SERVICE_TIME, SLOTS
 
 CAPACITY: Final = SLOTS / SERVICE_TIME
-LOADS: Final = (0.5, 0.9, 1.3, 2.0, 3.0)
+LOADS: Final = (0.5, 0.9, 1.0, 1.3, 2.0, 3.0)
 OVERLOAD: Final = 2.0
 SECONDS: Final = 1.0
 SETTLE: Final = 0.4

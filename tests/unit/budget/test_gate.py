@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from budget.core import Budget
-from budget.gate import Gate
+from budget.gate import STANDING, Gate
 from tests.unit.budget.clocks import FakeClock
 
 
@@ -98,3 +98,32 @@ async def test_nobody_overtakes_those_who_wait(visitors: Visitors) -> None:
     assert visitors.served == ["inside", "first"]
     late.cancel()
     await asyncio.wait({late})
+
+
+async def test_in_a_queue_that_stands_the_newest_is_served_first(
+    visitors: Visitors, clock: FakeClock
+) -> None:
+    tasks = [visitors.enter(name) for name in ("inside", "old", "new")]
+    await settle()
+    clock.advance(2 * STANDING)
+    visitors.gate.leave()
+    await settle()
+    assert visitors.served == ["inside", "new"]
+    visitors.gate.leave()
+    await asyncio.gather(*tasks)
+    assert visitors.served == ["inside", "new", "old"]
+
+
+async def test_a_queue_that_was_empty_meanwhile_does_not_stand(visitors: Visitors, clock: FakeClock) -> None:
+    first = [visitors.enter(name) for name in ("inside", "waits")]
+    await settle()
+    clock.advance(2 * STANDING)
+    visitors.gate.leave()
+    await asyncio.gather(*first)
+    second = [visitors.enter(name) for name in ("a", "b")]
+    await settle()
+    visitors.gate.leave()
+    await settle()
+    visitors.gate.leave()
+    await asyncio.gather(*second)
+    assert visitors.served == ["inside", "waits", "a", "b"]

@@ -51,6 +51,7 @@ async def main(asked: argparse.Namespace) -> None:
         listen="127.0.0.1:0",
         database_url=SecretStr(asked.dsn),
         max_concurrent_streams=10_000,
+        admission_waiting=20_000,
         log_level="WARNING",
     )
     configure_logs("jobs", level=settings.log_level, log_format="json", stream=sys.stderr)

@@ -3,6 +3,7 @@
 import pytest
 
 from jobs_store.states import JobState
+from tests.integration.store.locks import superuser
 from tests.store import LANE, OVER, TENANT, Store, price, time_enough
 
 pytestmark = pytest.mark.every_postgres
@@ -14,6 +15,11 @@ async def test_a_run_whose_lease_is_over_is_not_claimed_again(store: Store) -> N
     await store.tenant()
     expired = await store.running(lease=OVER)
     waiting = await store.create()
+    # Behind the one that waits, where a claim would come across it.
+    async with superuser(store) as connection:
+        await connection.execute(
+            "UPDATE hourglass.jobs SET ready_time = clock_timestamp() WHERE id = $1", expired.job_id
+        )
 
     claimed = await store.claim()
 

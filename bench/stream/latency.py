@@ -46,7 +46,11 @@ async def of_load(stage: Stage, load: Load) -> list[Figure]:
             target=target,
             at_least=False,
             samples=[seen.latency(share) for seen in rounds],
-            notes={"delivered": [seen.rate for seen in rounds], "ended": [seen.ended for seen in rounds]},
+            notes={
+                "delivered": [seen.rate for seen in rounds],
+                "ended": [seen.ended for seen in rounds],
+                "refusals": [dict(seen.refusals) for seen in rounds],
+            },
         )
         for share, target in load.targets.items()
     ]

@@ -1,7 +1,7 @@
 """What every figure of streams stands on: jobs, JobService, a worker's streams, and watchers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,13 +28,14 @@ _MOST_RUNNING: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What watchers saw of a spell. Latencies in seconds."""
+    """What watchers saw of a spell. Latencies in seconds. refusals: of streams that came up at a later try."""
 
     messages: int
     seconds: float
     size: float
     latencies: Sequence[float]
     ended: int
+    refusals: Mapping[str, int]
 
     @property
     def rate(self) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,6 +21,8 @@ CONNECTIONS: Final = 4
 BEGINNING: Final = 32
 """Streams that begin at the same time: a storm of them is not what is measured."""
 _ATTACHED_LIMIT: Final = 60.0
+_RETRY: Final = 0.2
+_TRIES: Final = 20
 
 Take = Callable[[Any], None]
 
@@ -34,6 +37,7 @@ class Watchers:
         self._received = 0
         self._sizes = 0
         self._latencies: list[float] = []
+        self._refusals: list[str] = []
         self._beginning = asyncio.Semaphore(BEGINNING)
 
     async def attach(self, asked: Mapping[str, Any]) -> int:
@@ -71,6 +75,7 @@ class Watchers:
             "size": self._sizes / max(1, self._received),
             "latencies": self._latencies,
             "ended": ended,
+            "refusals": Counter(self._refusals),
         }
 
     async def leave(self, _asked: Mapping[str, Any]) -> None:
@@ -81,7 +86,7 @@ class Watchers:
             await asyncio.wait(self._tasks)
         for channel in self._channels:
             await channel.close()
-        self._tasks, self._channels, self._attached = [], [], 0
+        self._tasks, self._channels, self._refusals, self._attached = [], [], [], 0
 
     def _connect(self, target: str) -> None:
         options = [*client_options(), ("grpc.use_local_subchannel_pool", 1)]
@@ -94,14 +99,26 @@ class Watchers:
 
     async def _read(self, begin: Callable[[], Any], take: Take) -> None:
         async with self._beginning:
-            call = begin()
-            take(await call.read())
+            call = await self._begun(begin, take)
         self._attached += 1
         try:
             while (message := await call.read()) is not grpc.aio.EOF:
                 take(message)
         finally:
             call.cancel()
+
+    async def _begun(self, begin: Callable[[], Any], take: Take) -> Any:
+        """A stream that has shown its first message; one that was refused is tried again, as callers do."""
+        for _ in range(_TRIES):
+            call = begin()
+            try:
+                take(await call.read())
+            except grpc.aio.AioRpcError as error:
+                self._refusals.append(error.details() or "")
+                await asyncio.sleep(_RETRY)
+            else:
+                return call
+        raise AssertionError(f"no stream came up: {self._refusals[-1]}")
 
     def _take(self, message: WatchJobResponse) -> None:
         if message.WhichOneof("message") == "event" and message.event.HasField("token_delta"):

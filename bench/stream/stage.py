@@ -28,7 +28,7 @@ _MOST_RUNNING: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What watchers saw of a spell. Latencies in seconds. refusals: of streams that came up at a later try."""
+    """What watchers saw of a spell. Latencies in seconds. refusals: before a stream came up at last."""
 
     messages: int
     seconds: float

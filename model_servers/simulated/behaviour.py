@@ -7,7 +7,7 @@
 Parameters:
 ``tokens``       what it wants to say; the request's limit cuts it
 ``tps``          tokens a second; 0 = as fast as possible
-``first``        seconds to the first token
+``first``        seconds to the first token, or to the status
 ``status``       answer with this HTTP status; ``code`` is the error's code, ``retry_after`` its Retry-After
 ``stall_after``, ``reset_after``, ``error_after``, ``cut_after``
                  a fault after that many tokens; 0 = before the response starts

@@ -123,6 +123,7 @@ class ChatCompletions:
         behaviour, record = exchange.behaviour, exchange.record
         with contextlib.suppress(Faulted):
             if behaviour.status != 200:
+                await asyncio.sleep(behaviour.first)
                 self._journal.end(record, State.FAILED)
                 await _answer_with_error(exchange)
             elif self._journal.answer(record.key) is not None or not request.stream:

@@ -132,7 +132,7 @@ async def test_a_whole_answer_that_meets_a_cancel_is_not_accepted(bench: Bench) 
 @pytest.mark.scenario("X4")
 async def test_a_cancel_beats_an_error_that_would_be_retried(bench: Bench) -> None:
     """Cancel plus a retryable error is CANCELLED."""
-    job = await bench.job("simulated:status=500,first=2.0")
+    job = await bench.job("simulated:status=500,first=0.3")
     async with bench.worker(wake_ups=False):
         await bench.sent(job)
         await _cancel(bench, job)

@@ -100,9 +100,7 @@ async def test_nobody_overtakes_those_who_wait(visitors: Visitors) -> None:
     await asyncio.wait({late})
 
 
-async def test_in_a_queue_that_stands_the_newest_is_served_first(
-    visitors: Visitors, clock: FakeClock
-) -> None:
+async def test_while_a_queue_stands_the_newest_is_served_first(visitors: Visitors, clock: FakeClock) -> None:
     tasks = [visitors.enter(name) for name in ("inside", "old", "new")]
     await settle()
     clock.advance(2 * STANDING)

@@ -19,7 +19,7 @@ from tests.postgres import TestDatabase
 from tests.pricing_double import PricingDouble, pricing_double
 from tests.proxied import proxy_to, through
 
-FUNDS = Decimal(10)
+FUNDS = Decimal(100)
 POLICIES = '{"postgres": {"limit": 5}, "pricing": {"limit": 0.5}}'
 """As in production for pricing; SQL has the time that a busy machine may need."""
 

@@ -3,10 +3,15 @@
 import json
 from contextlib import AbstractAsyncContextManager
 
+import pytest
+
 from jobs_store.runs import Claimed
 from tests.cli import Jobsctl
 from tests.jobs import MODEL, Jobs
 from tests.store import Store, failure_of, hold_of, open_store, time_enough
+
+# A process for each command, or a crowd of rows: they take minutes in all.
+pytestmark = pytest.mark.faults
 
 NOBODY = "01a22d49-b7d7-7075-b32c-ecffb9470433"
 

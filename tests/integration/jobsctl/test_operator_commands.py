@@ -1,11 +1,16 @@
 """Tenants, lanes, workers, many jobs at once, invariants, health: as processes against the real service."""
 
+import pytest
+
 from migrations.files import load
 from servicekit.health import LIVENESS
 from tests.cli import Jobsctl
 from tests.integration.jobsctl.test_jobs_commands import failed_job, held_job
 from tests.jobs import TENANT, Jobs
 from tests.postgres import TestDatabase
+
+# A process for each command, or a crowd of rows: they take minutes in all.
+pytestmark = pytest.mark.faults
 
 LANE = "simulated/simulated-fast"
 BECAUSE = ("--reason", "a test", "--user", "olga")

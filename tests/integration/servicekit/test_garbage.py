@@ -24,7 +24,7 @@ from tests.integration.servicekit.service import SHAPES, Context, Harness, servi
 ROOT = Path(__file__).parents[3]
 OURS = tuple(str(ROOT / name) for name in ("budget", "servicekit"))
 LIMIT = Policy(dependency="pricing", method="GetPrice", limit=0.005)
-REQUESTS = 10
+REQUESTS = 3
 
 
 async def hangs(context: Context) -> bytes:

@@ -25,7 +25,7 @@ from tests.integration.store.test_plans import (
 )
 from tests.postgres import TestDatabase, TestServer
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
 
 LONG_AGO, FAR_OFF = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 FAILED, HELD = 3_000, 500

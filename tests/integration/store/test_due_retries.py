@@ -12,7 +12,7 @@ from tests.integration.store.plans import Plan, plan_of
 from tests.postgres import TestDatabase, TestServer
 from tests.store import LANE, LEASE
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
 
 DUE, NEWER = 200_000, 100_000
 TENANTS, PRIORITIES, VERSIONS = 10, 3, 2

@@ -21,6 +21,9 @@ from tests.postgres import TestDatabase
 from tests.store import TENANT, Store, policy_of, time_enough
 from tests.waiting import eventually
 
+# A process for each command, or a crowd of rows: they take minutes in all.
+pytestmark = pytest.mark.faults
+
 COUNTED = "ATTEMPTS_ARE_COUNTED"
 BLOCKED = "LOG_HAS_NO_GAPS"
 """The one of these tests that reads events."""

@@ -19,7 +19,8 @@ from servicekit.errors import (
     shorten,
     status_of,
 )
-from servicekit.reasons import REASONS, as_markdown
+from servicekit.reasons import REASONS
+from servicekit.reasons_page import as_markdown
 
 Detail = TypeVar("Detail", bound=Message)
 ROOT = Path(__file__).parents[3]
@@ -47,7 +48,7 @@ class Gone(Exception):
 def test_the_page_of_errors_is_what_the_table_says() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
 
-    assert as_markdown() == page, "run `python -m servicekit.reasons > docs/errors.md`"
+    assert as_markdown() == page, "run `python -m servicekit.reasons_page > docs/errors.md`"
 
 
 def test_every_reason_that_the_contract_names_stands_in_the_table_with_its_code() -> None:

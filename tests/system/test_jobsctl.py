@@ -12,7 +12,7 @@ from tests.postgres import TestDatabase
 from tests.stacks import stack_on
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
 FAST = "simulated-fast"
 SLOW = "simulated:tokens=200,tps=20"
 LOST = "simulated-reset-mid"

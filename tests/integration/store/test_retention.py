@@ -354,6 +354,7 @@ async def crowd(store: Store, **counts: int) -> None:
 
 @pytest.mark.timeout(240)
 @pytest.mark.scenario("D3")
+@pytest.mark.faults
 async def test_fifty_thousand_old_jobs_go_in_bounded_statements(store: Store) -> None:
     finished = 50_000
     await crowd(store, finished=finished, queued=1000, running=100)

@@ -85,6 +85,25 @@ async def test_money_that_was_settled_without_ending_its_job_stops_the_ending(st
     assert JobState.RUNNING == detail.job.state
 
 
+async def test_one_ending_without_a_reservation_undoes_its_whole_batch(store: Store) -> None:
+    await store.tenant()
+    runs = [await store.running(key="a"), await store.running(key="b")]
+    before = await store.tenants.get(TENANT, budget=time_enough())
+    async with superuser(store) as connection:
+        await connection.execute(
+            "UPDATE hourglass.reservations SET released = amount, settle_time = now(), settle_cause = 'X' "
+            "WHERE job_id = $1",
+            runs[0].job_id,
+        )
+    with pytest.raises(AlreadySettled):
+        await store.runs.finish([acceptance_of(run) for run in runs], budget=time_enough())
+    assert before == await store.tenants.get(TENANT, budget=time_enough())
+    async with superuser(store) as connection:
+        assert 2 == await connection.fetchval("SELECT count(*) FROM hourglass.jobs")
+        assert 0 == await connection.fetchval("SELECT count(*) FROM hourglass.finished_jobs")
+        assert 0 == await connection.fetchval("SELECT count(*) FROM hourglass.job_results")
+
+
 @pytest.mark.scenario("M5")
 async def test_what_goes_beyond_the_reservation_is_the_operators(store: Store) -> None:
     await store.tenant(funds=RESERVED)

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from jobs_store.attempts import AttemptEnd
 from jobs_store.rate_card import RateCard, Usage
-from jobs_store.states import AttemptOutcome, Cause, ErrorClass, JobState, UnknownOutcomePolicy
+from jobs_store.states import AttemptOutcome, Cause, ErrorClass, UnknownOutcomePolicy
 
 MAX_CRASHES: Final = 10
 """Claims in a row that end before the send by a crash or a lost lease, until the payload counts as poison."""
@@ -217,16 +217,3 @@ def _another_attempt(
     if spent + terms.attempt_worst_case > terms.provider_cost_limit:
         return Fail(cause=Cause.PROVIDER_COST_LIMIT)
     return Requeue(cause=cause, delay=max(at_least, backoff(counted, timing, jitter)))
-
-
-def state_after(decision: Decision) -> JobState:
-    """Where the decision leads."""
-    match decision:
-        case Fail():
-            return JobState.FAILED
-        case Requeue():
-            return JobState.QUEUED
-        case Hold():
-            return JobState.HELD
-        case _:
-            assert_never(decision)

@@ -44,7 +44,6 @@ from tests.store import (
 
 pytestmark = pytest.mark.every_postgres
 
-ALL_OF = "SELECT * FROM"
 
 Act = Callable[[Store, Decision], Awaitable[bool]]
 

@@ -10,7 +10,7 @@ from tests.cli import Jobsctl
 from tests.jobs import MODEL, Jobs
 from tests.store import Store, failure_of, hold_of, open_store, time_enough
 
-# A process for each command, or a crowd of rows: they take minutes in all.
+# Each command is a process that starts anew, so these tests are slow together.
 pytestmark = pytest.mark.faults
 
 NOBODY = "01a22d49-b7d7-7075-b32c-ecffb9470433"

@@ -9,7 +9,7 @@ from tests.integration.jobsctl.test_jobs_commands import failed_job, held_job
 from tests.jobs import TENANT, Jobs
 from tests.postgres import TestDatabase
 
-# A process for each command, or a crowd of rows: they take minutes in all.
+# Each command is a process that starts anew, so these tests are slow together.
 pytestmark = pytest.mark.faults
 
 LANE = "simulated/simulated-fast"

@@ -21,7 +21,7 @@ from tests.postgres import TestDatabase
 from tests.store import TENANT, Store, policy_of, time_enough
 from tests.waiting import eventually
 
-# A process for each command, or a crowd of rows: they take minutes in all.
+# Passes over all invariants, limits that have to be reached and a load beside it: slow together.
 pytestmark = pytest.mark.faults
 
 COUNTED = "ATTEMPTS_ARE_COUNTED"
@@ -219,7 +219,6 @@ async def test_nothing_seems_broken_while_everything_goes_on(busy_store: Store) 
     assert load.done > 20
 
 
-@pytest.mark.faults
 @pytest.mark.timeout(600)
 async def test_nothing_seems_broken_for_long(
     busy_store: Store, record_property: Callable[[str, object], None]

@@ -61,7 +61,7 @@ test-integration: $(READY) ## Tests over a real Postgres and real sockets
 test-system: $(READY) ## Tests over separate processes
 	$(BIN)/pytest -m "$(QUICK)" tests/system
 
-test-faults: $(READY) ## The slow ones: processes killed, stalled, severed; the store on a PostgreSQL 15 too
+test-faults: $(READY) ## The slow ones: processes killed and stalled, jobsctl, crowds; the store on a PostgreSQL 15 too
 	$(BIN)/pytest -m "not ($(QUICK))"
 
 torture: $(READY) ## Every kind of fault at once for TORTURE_SECONDS (180); SEED=... replays a plan

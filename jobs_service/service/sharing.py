@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import structlog
+
 from budget.core import Budget
 from jobs_service.service.ports import FeedEnded, ProgressSource
 from jobs_store.events import Event
@@ -19,6 +21,8 @@ from jobs_store.identifiers import JobId, Sequence, TenantId
 RE_READ: Final = "RE_READ"
 _A_WHILE: Final = 60.0
 """Seconds without an event, after which the next one is waited for again."""
+
+_log = structlog.stdlib.get_logger("hourglass.watch")
 
 _Key: TypeAlias = tuple[str, TenantId, JobId]
 
@@ -86,6 +90,8 @@ class SharedProgress:
                         window.add(event)
         except FeedEnded as end:
             cause = end.cause
+        except Exception:  # noqa: BLE001 - its watchers read the store instead, and nobody looks at this task
+            _log.exception("a shared stream failed", worker=address, job=str(job_id))
         finally:
             window.close(cause)
 

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import UUID
 
 import pytest
+import structlog
 
 from budget.core import Budget
 from jobs_service.service.feed import BufferedFeed
@@ -28,12 +29,15 @@ class Worker:
         self.opened: list[Sequence] = []
         self.open = 0
         self.feed = BufferedFeed(1000)
+        self.broken: Exception | None = None
 
     @asynccontextmanager
     async def follow(
         self, address: str, tenant: TenantId, job_id: JobId, *, after: Sequence, budget: Budget
     ) -> AsyncIterator[BufferedFeed]:
         self.opened.append(after)
+        if self.broken is not None:
+            raise self.broken
         self.open += 1
         self.feed = BufferedFeed(1000)
         try:
@@ -137,6 +141,18 @@ async def test_everybody_reads_what_is_left_and_then_hears_why_the_stream_ended(
             with pytest.raises(FeedEnded) as ended:
                 await feed.next(5.0)
             assert "NOT_OWNER" == ended.value.cause
+
+
+async def test_a_fault_in_the_stream_is_logged_once_and_ends_it_for_all() -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with sharing() as (worker, watchers, _):
+            worker.broken = ZeroDivisionError()
+            for feed in [await watchers.follow(3) for _ in range(3)]:
+                with pytest.raises(FeedEnded) as ended:
+                    await feed.next(5.0)
+                assert "INTERNAL" == ended.value.cause
+
+    assert ["a shared stream failed"] == [line["event"] for line in logs if line["log_level"] == "error"]
 
 
 async def test_who_follows_after_a_stream_ended_opens_the_next_one() -> None:

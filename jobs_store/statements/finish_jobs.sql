@@ -3,7 +3,9 @@
 -- the ender knows it (none for a QUEUED job). What an ender without a token of its own decided on old facts is checked
 -- again under the lock (due). Once a cancel is in the row nothing but CANCELLED is taken.
 -- A run whose job was put on HOLD meanwhile may still end it: the job passes through RUNNING then.
--- An ending that finds no reservation to settle refuses the whole batch. Events up to the row's last_sequence are durable.
+-- An ending that finds no reservation to settle refuses the whole batch: require_settled is STABLE and names no column
+-- of `settled`, so it is asked once, and before any row, also when nothing was settled.
+-- Events up to the row's last_sequence are durable.
 -- Locks, each in order: jobs, attempts, reservations, lanes, tenant limits, tenant funds. What a wait for a job's lock may
 -- have changed is read from the locked row, never from other tables: the statement's snapshot is older than the lock.
 WITH input AS MATERIALIZED (

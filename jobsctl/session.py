@@ -35,6 +35,8 @@ Response = TypeVar("Response")
 Result = TypeVar("Result")
 
 LEDGER: Final = "budget-ledger-bin"
+LARGEST_PAGE: Final = 200
+"""What lists give at most for one call."""
 
 
 class Session:

@@ -20,10 +20,9 @@ from hourglass.jobs.v1.admin_service_pb2 import (
 )
 from jobsctl.decision import Decision, remark_replay, request_id_of
 from jobsctl.printer import Printer
-from jobsctl.session import Session
+from jobsctl.session import LARGEST_PAGE, Session
 from presentation.values import ABSENT, moment, short_name
 
-LARGEST_PAGE: Final = 200
 LANE_COLUMNS: Final = ("lane", "state", "cause", "parked until", "running", "limit", "queued", "oldest ready")
 WORKER_COLUMNS: Final = ("worker", "address", "running", "earliest lease ends")
 

@@ -22,11 +22,10 @@ from hourglass.jobs.v1.admin_service_pb2 import (
 from jobsctl import inputs
 from jobsctl.decision import Decision, remark_replay, request_id_of
 from jobsctl.printer import Printer
-from jobsctl.session import Session
+from jobsctl.session import LARGEST_PAGE, Session
 from presentation.values import dollars, moment, span
 from servicekit.wire_time import duration_of, seconds_of
 
-LARGEST_PAGE: Final = 200
 COLUMNS: Final = ("tenant", "funded", "available", "reserved", "charged", "queued", "running", "weight")
 
 Changed = CreateTenantResponse | UpdateTenantResponse | FundTenantResponse

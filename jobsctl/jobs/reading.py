@@ -17,9 +17,8 @@ from jobsctl import inputs
 from jobsctl.exits import ExitCode, Failure
 from jobsctl.jobs.lines import state_name
 from jobsctl.jobs.tables import show_job, show_list
-from jobsctl.session import Session
+from jobsctl.session import LARGEST_PAGE, Session
 
-LARGEST_PAGE: Final = 200
 TERMINAL: Final = frozenset(
     {
         JobState.JOB_STATE_SUCCEEDED,

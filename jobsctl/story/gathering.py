@@ -9,13 +9,12 @@ from hourglass.jobs.v1.event_pb2 import JobEvent, JobEventKind
 from hourglass.jobs.v1.job_pb2 import Job, JobState
 from hourglass.jobs.v1.jobs_service_pb2 import GetJobRequest, WatchJobRequest
 from jobsctl.printer import as_json
-from jobsctl.session import Session
+from jobsctl.session import LARGEST_PAGE, Session
 from jobsctl.story.facts import Facts
 from jobsctl.story.telling import tell
 from jobsctl.story.waiting import waits_for
 
 NOT_KEPT: Final = "OUT_OF_RANGE"
-LARGEST_PAGE: Final = 200
 WITHOUT_TEXT: Final = tuple(
     number for number in JobEventKind.values() if number not in {0, JobEventKind.JOB_EVENT_KIND_TOKEN_DELTA}
 )

@@ -74,6 +74,7 @@ async def _is_created(stage: Stage, key: str) -> bool:
     return (await told(stage.create(key))).failure is None
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("O6")
 async def test_a_thousand_calls_cancelled_while_they_wait_for_a_connection_leave_the_pool_whole(
     database: TestDatabase,

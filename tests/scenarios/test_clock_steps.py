@@ -81,6 +81,7 @@ async def stepped_while_pricing_hangs(
     return time.monotonic() - started, answer
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("B10")
 @pytest.mark.parametrize("clock_of", EVERY_CLOCK)
 async def test_no_budget_changes_when_the_wall_clock_steps(

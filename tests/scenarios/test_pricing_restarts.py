@@ -52,6 +52,7 @@ async def served_again(jobs: Jobs) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("O7")
 async def test_creates_get_prices_again_within_two_seconds_of_a_restart(
     database: TestDatabase, tmp_path: Path

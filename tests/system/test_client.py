@@ -79,6 +79,7 @@ def _short() -> pb.GenerateRequest:
     return pb.GenerateRequest(model="simulated-fast", messages=[message], max_output_token_count=8)
 
 
+@pytest.mark.faults
 async def test_what_a_reader_keeps_over_200_reconnects_is_the_log_of_the_store(
     database: TestDatabase, tmp_path: Path
 ) -> None:
@@ -116,6 +117,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+@pytest.mark.faults
 async def test_streams_that_reach_their_age_are_gone_on_with(database: TestDatabase, tmp_path: Path) -> None:
     reasons: list[str] = []
     async with (
@@ -132,6 +134,7 @@ async def test_streams_that_reach_their_age_are_gone_on_with(database: TestDatab
     assert {"RESUME"} == set(reasons)
 
 
+@pytest.mark.faults
 async def test_a_job_that_is_slower_than_the_wait_is_told_as_it_is(
     database: TestDatabase, tmp_path: Path
 ) -> None:

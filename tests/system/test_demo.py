@@ -53,6 +53,7 @@ async def test_the_demo_takes_one_job_from_its_price_to_its_receipt_on_the_real_
         assert promised in output
 
 
+@pytest.mark.faults
 async def test_a_simulated_model_works_too_and_the_demo_says_that_no_real_one_ran(
     database: TestDatabase,
 ) -> None:
@@ -89,6 +90,7 @@ async def test_a_worker_killed_in_mid_answer_costs_an_epoch_and_the_tenant_nothi
         assert promised in output
 
 
+@pytest.mark.faults
 async def test_an_answer_that_is_too_quick_to_be_disturbed_is_told(database: TestDatabase) -> None:
     exit_code, output, errors = await demo(
         DATABASE_URL=database.owner, MODEL="simulated:tokens=3", PROMPT="", CHAOS="1"
@@ -104,6 +106,7 @@ async def test_chaos_is_on_or_off() -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.faults
 async def test_a_model_without_a_price_ends_the_demo_with_a_clear_line(database: TestDatabase) -> None:
     exit_code, output, errors = await demo(DATABASE_URL=database.owner, MODEL="simulated-fats", PROMPT="")
     assert 1 == exit_code, output

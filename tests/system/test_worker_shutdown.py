@@ -76,6 +76,7 @@ async def until_state(caller: Caller, job_id: str, state: int, *, within: float)
     await eventually(reached, within=within)
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("S1")
 async def test_a_job_that_was_sent_is_finished_within_the_grace(
     database: TestDatabase, tmp_path: Path

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
+import pytest
 
 from budget.grpc_client import CHANNEL_OPTIONS, SERVER_PING_OPTIONS
 from tests.chaos_proxy import ChaosProxy
@@ -96,6 +97,7 @@ async def connections_with(server_options: Options) -> int:
         return proxy.accepted
 
 
+@pytest.mark.faults
 async def test_silence_never_earns_too_many_pings_with_our_settings_and_does_with_others() -> None:
     """The others show that the pings are sent: they are too many for C core's own minimum, and for one that
     is above their interval."""

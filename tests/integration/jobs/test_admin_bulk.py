@@ -85,6 +85,7 @@ def ids_of(told: list[pb.BulkJobOutcome]) -> list[JobId]:
     return [JobId(UUID(outcome.job_id)) for outcome in told]
 
 
+@pytest.mark.faults
 async def test_a_bulk_retry_of_250_failed_jobs_retries_those_that_have_funds(
     jobs: Jobs, store: Store
 ) -> None:
@@ -331,6 +332,7 @@ async def test_every_wrong_field_of_a_bulk_call_is_named_at_once(jobs: Jobs) -> 
     assert "TENANT_NOT_FOUND" == (await failure(stream(jobs, nobody).read())).reason
 
 
+@pytest.mark.faults
 async def test_a_caller_that_leaves_stops_the_call_and_the_same_call_goes_on(
     jobs: Jobs, store: Store
 ) -> None:

@@ -12,6 +12,8 @@ from tests.integration.launcher.scripted_jobs import ScriptedJobs, scripted_even
 from tests.jobs import Jobs
 from tests.unit.jobsctl.stories import JOB_ID
 
+pytestmark = pytest.mark.faults
+
 TEXTS = ("The ", "sky ", "is ", "blue.")
 
 

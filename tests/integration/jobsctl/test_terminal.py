@@ -8,6 +8,8 @@ import signal
 import sys
 from dataclasses import dataclass
 
+import pytest
+
 from hourglass.jobs.v1.jobs_service_pb2 import GetJobRequest
 from launcher.processes import PROJECT
 from tests.integration.jobsctl.test_jobs_commands import failed_job
@@ -15,6 +17,8 @@ from tests.integration.launcher.scripted_jobs import ScriptedJobs, scripted_even
 from tests.jobs import TENANT, Jobs, of
 from tests.unit.jobsctl.stories import JOB_ID
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.faults
 
 
 @dataclass(slots=True)

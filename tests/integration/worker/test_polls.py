@@ -67,6 +67,7 @@ def claimer(bench: Bench, number: int, asked: list[float]) -> Claimer:
     )
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("C8")
 async def test_idle_workers_that_started_together_do_not_poll_together(bench: Bench) -> None:
     """In no tenth of the interval do more than half of them look, and each looks about once an interval."""

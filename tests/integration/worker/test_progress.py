@@ -189,6 +189,7 @@ async def test_a_quiet_stream_shows_signs_of_life(bench: Bench) -> None:
         await bench.ends(job)
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("W4")
 async def test_a_reader_that_does_not_read_slows_no_run(bench: Bench) -> None:
     """It holds its connection's window and nothing else; the run ends, and the reader is let go."""

@@ -58,7 +58,8 @@ async def call(
 ) -> Response:
     """One unary call. Raises BudgetTooLow (not sent), BudgetExhausted, UpstreamTimeout or UpstreamError."""
     with ClientSpan(policy, GRPC, attempt=attempt):
-        async with spend(budget, policy, attempt=attempt) as child:
+        # Core ends the call at its own deadline, in whatever state the channel is.
+        async with spend(budget, policy, attempt=attempt, timed=False) as child:
             rpc = method(request, timeout=child.wire_timeout(), metadata=tuple(metadata))
             try:
                 return await _answer(rpc, child=child, policy=policy)

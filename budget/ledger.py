@@ -40,9 +40,10 @@ class Outcome(StrEnum):
     """Another try was possible but not made; the reason says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Spend:
-    """One call, or one decision not to call. Times are seconds.
+    """One call, or one decision not to call. Times are seconds. Nobody changes one; it is not frozen because
+    every call makes one, and that takes a frozen dataclass three times as long.
 
     started: when it began, an instant of the budget's clock; None in what was read from text.
     """

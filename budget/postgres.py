@@ -4,7 +4,7 @@ Waiting for a connection and every statement are spent from the same budget. Con
 state, so nothing has to be reset between callers, and PgBouncer in transaction mode works.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self, TypeVar
 
@@ -142,27 +142,36 @@ class Database:
                 yield transaction
                 await (transaction.end_reading() if reading else transaction.commit(budget))
 
-    async def fetch(self, budget: Budget, policy: Policy, sql: str, *args: object) -> list[Record]:
+    def fetch(
+        self, budget: Budget, policy: Policy, sql: str, *args: object
+    ) -> Coroutine[Any, Any, list[Record]]:
         """All rows of one statement, without a transaction around it: for roles that need no tenants.
 
         The role's own statement_timeout and our cancel bound it.
         """
-        return await self._single(budget, policy, lambda statements: statements.fetch(sql, *args))
+        return self._single(budget, policy, Statements.fetch, sql, args)
 
-    async def fetchrow(self, budget: Budget, policy: Policy, sql: str, *args: object) -> Record | None:
+    def fetchrow(
+        self, budget: Budget, policy: Policy, sql: str, *args: object
+    ) -> Coroutine[Any, Any, Record | None]:
         """The first row of one statement; see `fetch`."""
-        return await self._single(budget, policy, lambda statements: statements.fetchrow(sql, *args))
+        return self._single(budget, policy, Statements.fetchrow, sql, args)
 
-    async def fetchval(self, budget: Budget, policy: Policy, sql: str, *args: object) -> Any:
+    def fetchval(self, budget: Budget, policy: Policy, sql: str, *args: object) -> Coroutine[Any, Any, Any]:
         """The first value of one statement; see `fetch`."""
-        return await self._single(budget, policy, lambda statements: statements.fetchval(sql, *args))
+        return self._single(budget, policy, Statements.fetchval, sql, args)
 
-    async def execute(self, budget: Budget, policy: Policy, sql: str, *args: object) -> str:
+    def execute(self, budget: Budget, policy: Policy, sql: str, *args: object) -> Coroutine[Any, Any, str]:
         """The tag of one statement; see `fetch`."""
-        return await self._single(budget, policy, lambda statements: statements.execute(sql, *args))
+        return self._single(budget, policy, Statements.execute, sql, args)
 
     async def _single(
-        self, budget: Budget, policy: Policy, run: Callable[[Statements], Awaitable[Result]]
+        self,
+        budget: Budget,
+        policy: Policy,
+        run: Callable[..., Awaitable[Result]],
+        sql: str,
+        args: tuple[object, ...],
     ) -> Result:
         phase = Phase()
         with ClientSpan(policy, POSTGRES):
@@ -171,7 +180,7 @@ class Database:
                 self._connections.lend(child, policy, phase) as lent,
             ):
                 statements = Statements(lent, child=child, policy=policy, phase=phase, limits=self._limits)
-                return await run(statements)
+                return await run(statements, sql, *args)
 
     def _opening(self, child: Budget, tenants: Sequence[str], *, reading: bool) -> str:
         return opening(

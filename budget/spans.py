@@ -21,8 +21,9 @@ _tracer: Final = trace.get_tracer("hourglass.budget")
 class ClientSpan:
     """A span under the current one, for the length of a block. It is not made current: nothing is below it.
 
-    A caller who leaves is no error of the dependency; whatever else is raised is, named by its reason. Below
-    a span that is not recorded there is none: every parent-based sampler would drop it.
+    A caller who leaves is no error of the dependency; whatever else is raised is, named by its reason. Where
+    no span is recorded there is none: every parent-based sampler would drop it, and background work, which
+    has no parent, would fill the store of traces with roots of one call each.
     """
 
     __slots__ = ("_attempt", "_policy", "_span", "_system")
@@ -34,8 +35,7 @@ class ClientSpan:
         self._span: Span
 
     def __enter__(self) -> Self:
-        parent = trace.get_current_span()
-        if parent.get_span_context().is_valid and not parent.is_recording():
+        if not trace.get_current_span().is_recording():
             self._span = INVALID_SPAN
             return self
         name = f"{self._policy.dependency}/{self._policy.method}"

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -67,21 +67,21 @@ class Statements:
         self._phase = phase
         self._limits = limits
 
-    async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
+    def fetch(self, sql: str, *args: object) -> Coroutine[Any, Any, list[asyncpg.Record]]:
         """All rows."""
-        return await self._run(self._connection.fetch, sql, args)
+        return self._run(self._connection.fetch, sql, args)
 
-    async def fetchrow(self, sql: str, *args: object) -> asyncpg.Record | None:
+    def fetchrow(self, sql: str, *args: object) -> Coroutine[Any, Any, asyncpg.Record | None]:
         """The first row, None if there is none."""
-        return await self._run(self._connection.fetchrow, sql, args)
+        return self._run(self._connection.fetchrow, sql, args)
 
-    async def fetchval(self, sql: str, *args: object) -> Any:
+    def fetchval(self, sql: str, *args: object) -> Coroutine[Any, Any, Any]:
         """The first column of the first row, None if there is no row."""
-        return await self._run(self._connection.fetchval, sql, args)
+        return self._run(self._connection.fetchval, sql, args)
 
-    async def execute(self, sql: str, *args: object) -> str:
+    def execute(self, sql: str, *args: object) -> Coroutine[Any, Any, str]:
         """The command's tag, e.g. `UPDATE 3`."""
-        return await self._run(self._connection.execute, sql, args)
+        return self._run(self._connection.execute, sql, args)
 
     def _backstop(self) -> float:
         # The spend's timer ends a statement. The driver's own comes later: without it command_timeout would

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from budget.core import Budget
+from budget.timer import in_time
 from jobs_store.signals import Channel, Signal
 
 Wake = Callable[[], None]
@@ -31,17 +32,10 @@ class Wakeup:
         """
         seconds = budget.spendable()
         if not self._raised.is_set() and seconds > 0:
-            await self._wait_at_most(seconds)
+            await in_time(self._raised.wait(), seconds=None if math.isinf(seconds) else seconds)
         woken = self._raised.is_set()
         self._raised.clear()
         return woken
-
-    async def _wait_at_most(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(None if math.isinf(seconds) else seconds):
-                await self._raised.wait()
-        except TimeoutError:
-            pass
 
 
 class Subscriptions:

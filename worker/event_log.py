@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from budget.timer import in_time
 from jobs_store.events import Event, EventKind, NewEvent
 from jobs_store.identifiers import Sequence, epoch_of, sequence
 from jobs_store.runs import FIRST_FREE_EVENT, Append
@@ -162,14 +163,15 @@ class EventLog:
 
     async def wait_beyond(self, place: int, *, seconds: float) -> bool:
         """Waits until event `place` is there or nothing more comes; False when it took longer."""
-        try:
-            async with asyncio.timeout(seconds):
-                while self.last < place and self.end is None:
-                    self._changed = self._changed or asyncio.Event()
-                    await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+        return self._has(place) or await in_time(self._change_to(place), seconds=seconds)
+
+    def _has(self, place: int) -> bool:
+        return self.last >= place or self.end is not None
+
+    async def _change_to(self, place: int) -> None:
+        while not self._has(place):
+            self._changed = self._changed or asyncio.Event()
+            await self._changed.wait()
 
     def place_events(self, news: Iterable[NewEvent], *, time: datetime) -> list[Event]:
         """The events as they follow the log's last one, in their places, without adding them."""

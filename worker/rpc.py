@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from typing_extensions import override
 
+from budget.timer import in_time
 from hourglass.jobs.v1 import event_pb2 as event_pb
 from hourglass.jobs.v1 import job_pb2 as job_pb
 from hourglass.jobs.v1 import jobs_service_pb2 as jobs_pb
@@ -110,14 +110,8 @@ class WorkerServicer(pb_grpc.WorkerServiceServicer):
         job_id: JobId,
     ) -> None:
         """A reader that does not read is let go: it holds a window of the connection, and nothing else."""
-        timer = asyncio.timeout(self._write_limit)
-        try:
-            async with timer:
-                await context.write(message)
-        except TimeoutError:
-            if timer.expired():
-                raise ReRead(job_id) from None
-            raise
+        if not await in_time(context.write(message), seconds=self._write_limit):
+            raise ReRead(job_id)
 
 
 def _part_message(part: CallSent | Piece) -> pb.GenerateResponse:

@@ -1,6 +1,5 @@
 """JobService over gRPC."""
 
-import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
+from budget.timer import in_time
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from hourglass.jobs.v1 import jobs_service_pb2_grpc as pb_grpc
 from jobs_service.domain.limits import Limits
@@ -123,14 +123,8 @@ class JobServicer(pb_grpc.JobServiceServicer):
 
     async def _write(self, message: pb.WatchJobResponse, context: Context) -> None:
         """A watcher that does not read is let go, with its cursor; until then it holds one window."""
-        timer = asyncio.timeout(self._write_limit)
-        try:
-            async with timer:
-                await context.write(message)
-        except TimeoutError:
-            if timer.expired():
-                raise Resume from None
-            raise
+        if not await in_time(context.write(message), seconds=self._write_limit):
+            raise Resume
 
     @override
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:

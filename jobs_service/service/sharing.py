@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from budget.core import Budget
+from budget.timer import in_time
 from jobs_service.service.ports import FeedEnded, ProgressSource
 from jobs_store.events import Event
 from jobs_store.identifiers import JobId, Sequence, TenantId
@@ -160,20 +161,12 @@ class SharedFeed:
             self._place = self._window.place_after(self._cursor)
         event = self._window.at(self._place)
         if event is None:
-            if not await self._change(within):
+            if not await in_time(self._window.change(), seconds=max(within, 1e-6)):
                 return None
             event = self._window.at(self._place)
         if event is not None:
             self._place += 1
         return event
-
-    async def _change(self, within: float) -> bool:
-        try:
-            async with asyncio.timeout(max(within, 1e-6)):
-                await self._window.change()
-        except TimeoutError:
-            return False
-        return True
 
 
 @dataclass(slots=True, kw_only=True)

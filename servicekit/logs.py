@@ -1,8 +1,13 @@
-"""Structured logs: one JSON object a line, or readable lines on a terminal. Passwords are taken out."""
+"""Structured logs: one JSON object a line, or readable lines on a terminal. Passwords are taken out.
+
+Our own lines are written as they are rendered, past the machinery of `logging`, which would cost as much as
+the rest of a line; those of libraries come through it.
+"""
 
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
+from functools import partial
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -26,26 +31,35 @@ def configure_logs(
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _Service(service),
         _trace_ids,
         structlog.processors.format_exc_info,
         _redacted,
     ]
+    renderer = _renderer(stream) if console else structlog.processors.JSONRenderer()
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[*shared, renderer],
+        logger_factory=partial(_Lines, stream),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
     )
-    _route_libraries(
-        stream, level, shared, _renderer(stream) if console else structlog.processors.JSONRenderer()
-    )
+    foreign: list[Processor] = [structlog.stdlib.ExtraAdder(), *shared]
+    _route_libraries(stream, level, foreign, renderer)
+
+
+class _Lines:
+    """What structlog takes for a logger: writes rendered lines, each with one call."""
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        self.name = name
+        self._stream = stream
+
+    def write(self, line: str) -> None:
+        """One line, whatever its level was."""
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+    debug = info = warning = error = critical = write
 
 
 def _route_libraries(stream: TextIO, level: str, shared: list[Processor], renderer: Processor) -> None:
@@ -98,6 +112,8 @@ def _redacted(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mu
 def _clean(value: object) -> object:
     if isinstance(value, str):
         return redact(value)
+    if value is None or isinstance(value, int | float):
+        return value
     if isinstance(value, Mapping):
         return {key: _clean(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

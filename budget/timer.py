@@ -1,14 +1,17 @@
-"""A timer for the running task: `asyncio.timeout` without its context manager, at a third of its cost.
+"""Timers for the running task that cost less than `asyncio.timeout`, which takes 12 us between other work.
 
-Every budgeted call sets one, and so does every message of a stream; between the other work of a handler
-`asyncio.timeout` takes 12 us.
+Every budgeted call sets one, every message of a stream is watched by one.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from budget.cancel import CancelWatch
+
+_EARLY: Final = 1e-3
+"""Seconds by which a loop may call early."""
 
 
 async def in_time(work: Awaitable[object], *, seconds: float | None) -> bool:
@@ -62,3 +65,69 @@ class Timer:
     def _expire(self) -> None:
         self.expired = True
         self._task.cancel()
+
+
+class Waits:
+    """Bounds many waits of one task, one after the other, with one timer: it looks whether the present wait
+    has lasted too long, instead of being set and taken back for each. Leaving its block ends the timer."""
+
+    __slots__ = ("_due", "_expired", "_handle", "_loop", "_task")
+
+    def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self._task = task
+        self._loop = task.get_loop()
+        self._handle: asyncio.TimerHandle | None = None
+        self._due = math.inf
+        self._expired = False
+
+    @classmethod
+    def here(cls) -> Self:
+        """For the running task."""
+        return cls(CancelWatch.here().task)
+
+    async def in_time(self, work: Awaitable[object], *, seconds: float) -> bool:
+        """As the function `in_time` does, in this task."""
+        before, ended = self._task.cancelling(), False
+        self._begin(seconds)
+        try:
+            await work
+            ended = True
+        except asyncio.CancelledError:
+            if not self._expired:
+                raise
+        finally:
+            self._end()
+        if self._task.cancelling() > before:
+            raise asyncio.CancelledError
+        return ended
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _begin(self, seconds: float) -> None:
+        self._due = self._loop.time() + seconds
+        if self._handle is None or self._due < self._handle.when():
+            self._stop()
+            self._handle = self._loop.call_at(self._due, self._look)
+
+    def _end(self) -> None:
+        self._due = math.inf
+        if self._expired:
+            self._expired = False
+            self._task.uncancel()
+
+    def _stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _look(self) -> None:
+        due, self._handle = self._due, None
+        if due <= self._loop.time() + _EARLY:
+            self._expired = True
+            self._task.cancel()
+        elif due < math.inf:
+            self._handle = self._loop.call_at(due, self._look)

@@ -31,9 +31,10 @@ class Codec:
             raise InvalidRequest(FieldViolation("request", "cannot be parsed")) from error
 
     def encode(self, message: Any) -> bytes:
-        """The bytes of a message."""
-        raw: bytes = message if self._encode is None else self._encode(message)
-        return raw
+        """The bytes of a message; bytes are a message that is encoded already."""
+        if self._encode is None or isinstance(message, bytes):
+            return bytes(message)
+        return bytes(self._encode(message))
 
 
 Abort = Callable[[Verdict, Trailers], Awaitable[Never]]

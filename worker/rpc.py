@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from typing_extensions import override
 
-from budget.timer import in_time
+from budget.timer import Waits
 from hourglass.jobs.v1 import event_pb2 as event_pb
 from hourglass.jobs.v1 import job_pb2 as job_pb
 from hourglass.jobs.v1 import jobs_service_pb2 as jobs_pb
@@ -26,7 +26,7 @@ from worker.requests import grace_of, progress_question, short_call
 if TYPE_CHECKING:
     import grpc
 
-    from jobs_store.identifiers import JobId
+    from jobs_store.events import Event
     from servicekit.methods import MethodPolicies
     from servicekit.server import Server
     from worker.generating import Generating
@@ -63,13 +63,12 @@ class WorkerServicer(pb_grpc.WorkerServiceServicer):
     ) -> None:
         question = progress_question(request)
         reader = self._service.follow(question.tenant, question.job_id, question.cursor)
-        while (events := await reader.next()) is not None:
-            for event in events:
-                message = pb.StreamProgressResponse(event=event_message(event))
-                await self._write(message, context, question.job_id)
-            if not events:
-                heartbeat = pb.StreamProgressResponse(heartbeat=jobs_pb.Heartbeat())
-                await self._write(heartbeat, context, question.job_id)
+        with Waits.here() as writes:
+            while (events := await reader.next()) is not None:
+                for message in map(_event_message, events) if events else (_heartbeat(),):
+                    # A reader that does not read is let go: it holds a window of the connection, no more.
+                    if not await writes.in_time(context.write(message), seconds=self._write_limit):
+                        raise ReRead(question.job_id)
 
     @override
     async def Generate(  # type: ignore[override]  # the same
@@ -103,15 +102,13 @@ class WorkerServicer(pb_grpc.WorkerServiceServicer):
     ) -> pb.DrainResponse:
         return pb.DrainResponse(running_count=self._service.drain(grace_of(request)))
 
-    async def _write(
-        self,
-        message: pb.StreamProgressResponse,
-        context: grpc.aio.ServicerContext[Any, Any],
-        job_id: JobId,
-    ) -> None:
-        """A reader that does not read is let go: it holds a window of the connection, and nothing else."""
-        if not await in_time(context.write(message), seconds=self._write_limit):
-            raise ReRead(job_id)
+
+def _event_message(event: Event) -> pb.StreamProgressResponse:
+    return pb.StreamProgressResponse(event=event_message(event))
+
+
+def _heartbeat() -> pb.StreamProgressResponse:
+    return pb.StreamProgressResponse(heartbeat=jobs_pb.Heartbeat())
 
 
 def _part_message(part: CallSent | Piece) -> pb.GenerateResponse:

@@ -8,7 +8,7 @@ from bench.stream.stage import Seen, Stage
 JOBS: Final = 10
 WATCHERS: Final = 100
 SECONDS: Final = 3.0
-RATES: Final = (4_000, 6_000, 8_000, 10_000, 13_000, 16_000, 20_000)
+RATES: Final = (4_000, 8_000, 12_000, 14_000, 16_000, 18_000, 20_000, 24_000)
 """Messages a second, offered to all watchers together."""
 KEPT_UP: Final = 0.9
 MOST_MISSED: Final = 2

@@ -1,6 +1,5 @@
 """What the use cases answer, as messages."""
 
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import assert_never
 
@@ -9,12 +8,9 @@ from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from jobs_service.domain.quoting import Line, Load, Quoted
 from jobs_service.domain.short_call import CallerMessage, Finished, Started, Text
 from jobs_service.service.creation import Outcome
-from jobs_service.service.watching import Heartbeat
-from jobs_store.events import Event
 from servicekit.wire_money import money_of
 from servicekit.wire_time import timestamp_of
 from wire.enums import to_wire
-from wire.events import event_message
 from wire.job import job_message, usage_message
 from wire.rate_card import rate_card_message
 
@@ -39,16 +35,6 @@ def create_answer(outcome: Outcome) -> pb.CreateJobResponse:
         replayed=outcome.replayed,
         key_expire_time=timestamp_of(outcome.key_expire_time),
     )
-
-
-def watch_answer(item: Event | Heartbeat) -> pb.WatchJobResponse:
-    """The next message of a stream."""
-    match item:
-        case Event():
-            return pb.WatchJobResponse(event=event_message(item))
-        case Heartbeat():
-            now = timestamp_of(datetime.now(UTC))
-            return pb.WatchJobResponse(heartbeat=pb.Heartbeat(server_time=now, sequence=item.sequence))
 
 
 def generate_answer(message: CallerMessage) -> pb.GenerateResponse:

@@ -7,11 +7,11 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
-from budget.timer import in_time
+from budget.timer import Waits
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from hourglass.jobs.v1 import jobs_service_pb2_grpc as pb_grpc
 from jobs_service.domain.limits import Limits
-from jobs_service.rpc.answers import create_answer, generate_answer, quote_answer, watch_answer
+from jobs_service.rpc.answers import create_answer, generate_answer, quote_answer
 from jobs_service.rpc.read_decision import read_decision, read_resolution
 from jobs_service.rpc.read_generate import read_generate
 from jobs_service.rpc.requests import (
@@ -23,6 +23,7 @@ from jobs_service.rpc.requests import (
     read_quote,
     read_watch,
 )
+from jobs_service.rpc.watch_answers import WatchAnswers
 from jobs_service.service.cancelling import JobCanceller
 from jobs_service.service.creation import JobCreator
 from jobs_service.service.deciding import JobDecider
@@ -30,7 +31,8 @@ from jobs_service.service.generating import Generator
 from jobs_service.service.listing import list_page
 from jobs_service.service.quotes import Quoting
 from jobs_service.service.waiting import JobWaiter
-from jobs_service.service.watching import JobWatcher
+from jobs_service.service.watching import Heartbeat, JobWatcher
+from jobs_store.events import Event
 from jobs_store.reading import JobReader
 from servicekit.call import call_of
 from servicekit.errors import Resume
@@ -64,6 +66,7 @@ class JobServicer(pb_grpc.JobServiceServicer):
         self._use = use_cases
         self._limits = limits
         self._write_limit = write_limit
+        self._watch_answers = WatchAnswers()
 
     @override
     async def Quote(self, request: pb.QuoteRequest, context: Context) -> pb.QuoteResponse:
@@ -117,14 +120,15 @@ class JobServicer(pb_grpc.JobServiceServicer):
     ) -> None:
         call = call_of(context)
         watch = read_watch(request, read_caller(call).tenant)
-        await self._use.watcher.watch(
-            watch, budget=call.budget, send=lambda item: self._write(watch_answer(item), context)
-        )
+        with Waits.here() as writes:
 
-    async def _write(self, message: pb.WatchJobResponse, context: Context) -> None:
-        """A watcher that does not read is let go, with its cursor; until then it holds one window."""
-        if not await in_time(context.write(message), seconds=self._write_limit):
-            raise Resume
+            async def send(item: Event | Heartbeat) -> None:
+                # A watcher that does not read is let go, with its cursor; until then it holds one window.
+                answer = self._watch_answers.encoded(item)
+                if not await writes.in_time(context.write(answer), seconds=self._write_limit):
+                    raise Resume
+
+            await self._use.watcher.watch(watch, budget=call.budget, send=send)
 
     @override
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:

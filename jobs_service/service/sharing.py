@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from budget.core import Budget
-from budget.timer import in_time
+from budget.timer import Waits
 from jobs_service.service.ports import FeedEnded, ProgressSource
 from jobs_store.events import Event
 from jobs_store.identifiers import JobId, Sequence, TenantId
@@ -62,7 +62,8 @@ class SharedProgress:
             upstream = self._open[key] = self._begin(key, after)
         upstream.followers += 1
         try:
-            yield SharedFeed(upstream.window, after)
+            with Waits.here() as waits:
+                yield SharedFeed(upstream.window, after, waits)
         finally:
             upstream.followers -= 1
             if upstream.followers == 0:
@@ -150,8 +151,9 @@ class Window:
 class SharedFeed:
     """One reader's way through a window."""
 
-    def __init__(self, window: Window, cursor: Sequence) -> None:
+    def __init__(self, window: Window, cursor: Sequence, waits: Waits) -> None:
         self._window = window
+        self._waits = waits
         self._place: int | None = None
         self._cursor = cursor
 
@@ -161,7 +163,7 @@ class SharedFeed:
             self._place = self._window.place_after(self._cursor)
         event = self._window.at(self._place)
         if event is None:
-            if not await in_time(self._window.change(), seconds=max(within, 1e-6)):
+            if not await self._waits.in_time(self._window.change(), seconds=max(within, 1e-6)):
                 return None
             event = self._window.at(self._place)
         if event is not None:

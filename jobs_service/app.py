@@ -271,7 +271,7 @@ class JobsApp:
     def _watcher(self, reader: JobReader, pace: Pace) -> JobWatcher:
         policy = self._settings.policies.of(named.WORKER, named.FOLLOW)
         held = self._settings.watch_buffer
-        progress = WorkerProgress(self._channels, policy=policy, buffer=held)
+        progress = WorkerProgress(self._channels, policy=policy)
         return JobWatcher(
             reader,
             SharedProgress(progress, held=held),

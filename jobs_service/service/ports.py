@@ -1,6 +1,6 @@
 """What the use cases need of other services; `rpc` has the adapters."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from collections.abc import Sequence as Many
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
@@ -99,9 +99,21 @@ class FeedEnded(Exception):
 
 
 class ProgressSource(Protocol):
-    """The workers' StreamProgress."""
+    """The live events of whichever worker runs a job; `SharedProgress` is one."""
 
     def follow(
         self, address: str, tenant: TenantId, job_id: JobId, *, after: Sequence, budget: Budget
     ) -> AbstractAsyncContextManager[Feed]:
         """The feed of the worker at an address, for the length of a block. Entering does not wait for it."""
+
+
+class EventSource(Protocol):
+    """The workers' StreamProgress."""
+
+    def events(
+        self, address: str, tenant: TenantId, job_id: JobId, *, after: Sequence, budget: Budget
+    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """The events of the worker at an address, for the length of a block; over when the run is.
+
+        Entering and reading raise UpstreamError and the other errors of a budgeted call.
+        """

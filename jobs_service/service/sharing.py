@@ -14,14 +14,16 @@ from typing import Final, TypeAlias
 import structlog
 
 from budget.core import Budget
+from budget.errors import BudgetError
+from budget.spend import reason_of
 from budget.timer import Waits
-from jobs_service.service.ports import FeedEnded, ProgressSource
+from jobs_service.service.ports import EventSource, FeedEnded
 from jobs_store.events import Event
 from jobs_store.identifiers import JobId, Sequence, TenantId
 
 RE_READ: Final = "RE_READ"
-_A_WHILE: Final = 60.0
-"""Seconds without an event, after which the next one is waited for again."""
+ENDED: Final = "ENDED"
+"""The worker's stream ended as it should: with the run."""
 
 _log = structlog.stdlib.get_logger("hourglass.watch")
 
@@ -34,7 +36,7 @@ class SharedProgress:
     held: events of a job that watchers may lag behind by.
     """
 
-    def __init__(self, source: ProgressSource, *, held: int) -> None:
+    def __init__(self, source: EventSource, *, held: int) -> None:
         self._source = source
         self._held = held
         self._open: dict[_Key, _Upstream] = {}
@@ -85,13 +87,12 @@ class SharedProgress:
         unbounded = Budget.for_stream(incoming=None)
         cause = "INTERNAL"
         try:
-            async with self._source.follow(address, tenant, job_id, after=after, budget=unbounded) as feed:
-                while True:
-                    event = await feed.next(_A_WHILE)
-                    if event is not None:
-                        window.add(event)
-        except FeedEnded as end:
-            cause = end.cause
+            async with self._source.events(address, tenant, job_id, after=after, budget=unbounded) as events:
+                async for event in events:
+                    window.add(event)
+            cause = ENDED
+        except BudgetError as error:
+            cause = reason_of(error)
         except Exception:  # noqa: BLE001 - its watchers read the store instead, and nobody looks at this task
             _log.exception("a shared stream failed", worker=address, job=str(job_id))
         finally:

@@ -23,7 +23,8 @@ def wait_for(source: Source) -> Iterator[Offence]:
 def timer(source: Source) -> Iterator[Offence]:
     """Timers beside those of the budget."""
     for call, name in source.calls():
-        if any(is_call_of(call, timed, "asyncio") for timed in ("timeout", "timeout_at")):
+        of_asyncio = any(is_call_of(call, timed, "asyncio") for timed in ("timeout", "timeout_at"))
+        if of_asyncio or _is_in_time(name):
             yield source.offence(call, f"sets a timer with {name}")
 
 
@@ -33,11 +34,17 @@ def bare_limit(source: Source) -> Iterator[Offence]:
         given = [one.value for one in call.keywords if one.arg in _LIMITS]
         if any(is_call_of(call, timed, "asyncio", "time") for timed in _TIMED):
             given += call.args[:1]
+        if _is_in_time(name):
+            given += [one.value for one in call.keywords if one.arg == "seconds"]
         for value in filter(_is_a_number, given):
             yield source.offence(call, f"gives {name} the number {ast.unparse(value)}")
     for node in source.nodes():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _bare_defaults(source, node)
+
+
+def _is_in_time(name: str) -> bool:
+    return name.rpartition(".")[2] == "in_time"
 
 
 def _bare_defaults(source: Source, function: Definition) -> Iterator[Offence]:

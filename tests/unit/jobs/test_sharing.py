@@ -7,12 +7,13 @@ from uuid import UUID
 
 import pytest
 import structlog
+from typing_extensions import override
 
 from budget.core import Budget
-from jobs_service.service.feed import BufferedFeed
+from budget.errors import BudgetError, UpstreamError
 from jobs_service.service.ports import FeedEnded
-from jobs_service.service.sharing import SharedFeed, SharedProgress
-from jobs_store.events import EventKind
+from jobs_service.service.sharing import ENDED, SharedFeed, SharedProgress
+from jobs_store.events import Event, EventKind
 from jobs_store.identifiers import JobId, Sequence, TenantId, sequence
 from tests.unit.jobs.simulated_job import event
 from tests.waiting import eventually
@@ -22,32 +23,57 @@ TENANT = TenantId("demo")
 HELD = 8
 
 
+class Said(AsyncIterator[Event]):
+    """What a stream says, and how it ends."""
+
+    def __init__(self) -> None:
+        self._items: asyncio.Queue[Event | BudgetError | StopAsyncIteration] = asyncio.Queue()
+        self.put = self._items.put
+
+    @override
+    async def __anext__(self) -> Event:
+        item = await self._items.get()
+        if isinstance(item, Event):
+            return item
+        raise item
+
+
 class Worker:
     """A worker whose stream says what a test tells it. `opened`: after which cursors it was asked."""
 
     def __init__(self) -> None:
         self.opened: list[Sequence] = []
         self.open = 0
-        self.feed = BufferedFeed(1000)
+        self.said = Said()
         self.broken: Exception | None = None
 
     @asynccontextmanager
-    async def follow(
+    async def events(
         self, address: str, tenant: TenantId, job_id: JobId, *, after: Sequence, budget: Budget
-    ) -> AsyncIterator[BufferedFeed]:
+    ) -> AsyncIterator[AsyncIterator[Event]]:
         self.opened.append(after)
         if self.broken is not None:
             raise self.broken
         self.open += 1
-        self.feed = BufferedFeed(1000)
+        self.said = Said()
         try:
-            yield self.feed
+            yield self.said
         finally:
             self.open -= 1
 
     async def say(self, *numbers: int) -> None:
         for number in numbers:
-            await self.feed.put(event(sequence(2, number), EventKind.TOKEN_DELTA))
+            await self.said.put(event(sequence(2, number), EventKind.TOKEN_DELTA))
+
+    async def end(self, error: BudgetError | None = None) -> None:
+        await self.said.put(error or StopAsyncIteration())
+
+
+def refusal(reason: str) -> UpstreamError:
+    """What a worker says when it will not go on."""
+    return UpstreamError(
+        dependency="worker", method="StreamProgress", code="UNAVAILABLE", upstream_reason=reason
+    )
 
 
 class Watchers:
@@ -135,12 +161,22 @@ async def test_everybody_reads_what_is_left_and_then_hears_why_the_stream_ended(
         feeds = [await watchers.follow(3) for _ in range(3)]
         await eventually(lambda: worker.open)
         await worker.say(4)
-        await worker.feed.end("NOT_OWNER")
+        await worker.end(refusal("NOT_OWNER"))
         for feed in feeds:
             assert [4] == await take(feed, 1)
             with pytest.raises(FeedEnded) as ended:
                 await feed.next(5.0)
             assert "NOT_OWNER" == ended.value.cause
+
+
+async def test_a_stream_that_ends_with_the_run_says_so() -> None:
+    async with sharing() as (worker, watchers, _):
+        feed = await watchers.follow(3)
+        await eventually(lambda: worker.open)
+        await worker.end()
+        with pytest.raises(FeedEnded) as ended:
+            await feed.next(5.0)
+        assert ENDED == ended.value.cause
 
 
 async def test_a_fault_in_the_stream_is_logged_once_and_ends_it_for_all() -> None:
@@ -159,7 +195,7 @@ async def test_who_follows_after_a_stream_ended_opens_the_next_one() -> None:
     async with sharing() as (worker, watchers, _):
         first = await watchers.follow(3)
         await eventually(lambda: worker.open)
-        await worker.feed.end("RE_READ")
+        await worker.end(refusal("RE_READ"))
         with pytest.raises(FeedEnded):
             await first.next(5.0)
         second = await watchers.follow(9)

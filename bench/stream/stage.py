@@ -20,6 +20,10 @@ TENANT: Final = TenantId("bench")
 FUNDS: Final = Decimal(1_000_000)
 SIZE: Final = 64
 """Characters of a delta."""
+UNDERWAY: Final = 6_000
+"""Messages that may be on their way: each of a hundred watchers is sixty behind at most."""
+_STEP: Final = 0.02
+_WARM_UP: Final = 1.0
 _LEASE: Final = 3600.0
 _BATCH: Final = 100
 _WRITERS: Final = 8
@@ -45,6 +49,20 @@ class Seen:
     def latency(self, share: float) -> float:
         """Milliseconds."""
         return 1000 * percentile(self.latencies, share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """What came in a spell. size: bytes of a message."""
+
+    messages: int
+    seconds: float
+    size: float
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.messages / self.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +122,17 @@ class Stage:
         await self.watchers.ask("leave")
         return written["events"] / written["seconds"], seen
 
+    async def as_fast_as_it_goes(self, jobs: Sequence[str], *, each: int, seconds: float) -> Rate:
+        """Events are written while no more than UNDERWAY are on their way to watchers."""
+        attached = await self.watchers.ask("attach", within=90.0, each=each, jobs=jobs, **self._called)
+        assert attached == each * len(jobs), f"{attached} of {each * len(jobs)} streams came up"
+        await self.watchers.ask("count", seconds=0)
+        writer = _Writer(self, each)
+        await writer.keep_writing(_WARM_UP)
+        rate = await writer.keep_writing(seconds)
+        await self.watchers.ask("leave")
+        return rate
+
     async def plainly(self, *, streams: int, size: int, seconds: float) -> Seen:
         """What as many plain streams of messages of that size bring."""
         target = self.plain.ready["target"]
@@ -144,3 +173,33 @@ class Stage:
             tenants=10,
         )
         return (await self.store.runs.claim(request, budget=time_enough())).runs
+
+
+class _Writer:
+    """Has the worker write as much as the watchers take."""
+
+    def __init__(self, stage: Stage, each: int) -> None:
+        self._stage = stage
+        self._each = each
+        self._written = 0
+
+    async def keep_writing(self, seconds: float) -> Rate:
+        """For so long; what came meanwhile."""
+        loop = asyncio.get_running_loop()
+        started, (first, first_bytes) = loop.time(), await self._received()
+        received, read = first, first_bytes
+        while loop.time() - started < seconds:
+            room = (UNDERWAY - (self._written - received)) // self._each
+            if room > 0:
+                await self._stage.worker.ask("write", events=room, size=SIZE)
+                self._written += room * self._each
+            await asyncio.sleep(_STEP)
+            received, read = await self._received()
+        messages = received - first
+        return Rate(
+            messages=messages, seconds=loop.time() - started, size=(read - first_bytes) / max(1, messages)
+        )
+
+    async def _received(self) -> tuple[int, int]:
+        messages, read = await self._stage.watchers.ask("received")
+        return int(messages), int(read)

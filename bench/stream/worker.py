@@ -9,7 +9,7 @@ from uuid import UUID
 
 import grpc.aio
 
-from bench.budget.children import answer_parent
+from bench.budget.children import Answer, answer_parent
 from hourglass.worker.v1 import worker_service_pb2_grpc as pb_grpc
 from jobs_store.events import EventKind, NewEvent
 from jobs_store.identifiers import JobId, TenantId
@@ -68,6 +68,12 @@ class Runs:
             self._logs[job_id] = log
         return len(self._logs)
 
+    async def write(self, asked: Mapping[str, Any]) -> None:
+        """So many events at once, spread over the jobs, each of so many characters."""
+        logs, text = list(self._logs.values()), "x" * asked["size"]
+        for number in range(asked["events"]):
+            _write(logs, number, text)
+
     async def stream(self, asked: Mapping[str, Any]) -> dict[str, float]:
         """So many events a second in all, spread over the jobs and over time, each of so many characters.
 
@@ -101,7 +107,7 @@ async def main() -> None:
     pb_grpc.add_WorkerServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    commands = {"take": runs.take, "stream": runs.stream}
+    commands: dict[str, Answer] = {"take": runs.take, "write": runs.write, "stream": runs.stream}
     await answer_parent({"target": f"127.0.0.1:{port}"}, commands)
     await server.stop(0)
 

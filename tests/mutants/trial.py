@@ -73,7 +73,7 @@ def copied(checkout: Path) -> Iterator[Path]:
         yield tree
 
 
-def run_tests(tree: Path, tests: Sequence[str], *, limit: float = RUN_LIMIT) -> Run:
+def run_tests(tree: Path, tests: Sequence[str], *, limit: float = RUN_LIMIT, reruns: int = 0) -> Run:
     """Runs exactly these tests in a tree, up to the first that fails, in a process group of their own."""
     command = [
         sys.executable,
@@ -81,7 +81,7 @@ def run_tests(tree: Path, tests: Sequence[str], *, limit: float = RUN_LIMIT) -> 
         "pytest",
         "-x",
         "-q",
-        "--reruns=0",
+        f"--reruns={reruns}",
         "-p",
         "no:cacheprovider",
         "--tb=line",

@@ -9,23 +9,31 @@ import pytest
 
 from jobs_store.endings import Verdict
 from jobs_store.errors import (
-    ContentGone,
     CostLimitReached,
     InsufficientFunds,
     JobNotFailed,
     JobNotFound,
     JobNotHeld,
-    JobNotTerminal,
     QueueFull,
     RequestIdReused,
     StoreError,
 )
-from jobs_store.events import EventKind
-from jobs_store.identifiers import START, JobId, new_job_id
-from jobs_store.operator_decisions import Decision, Resolution
-from jobs_store.reading import JobDetail, Position
+from jobs_store.identifiers import JobId, new_job_id
 from jobs_store.states import Cause, JobState
-from tests.integration.store.invariants import broken
+from tests.integration.store.decisions import (
+    Act,
+    erase,
+    failed_job,
+    finished_job,
+    held_job,
+    job_of,
+    let_fail,
+    position_of,
+    require_invariants,
+    require_refused,
+    retry,
+    send_back,
+)
 from tests.integration.store.locks import superuser
 from tests.store import (
     CHARGE,
@@ -43,64 +51,6 @@ from tests.store import (
 )
 
 pytestmark = pytest.mark.every_postgres
-
-
-Act = Callable[[Store, Decision], Awaitable[bool]]
-
-
-async def retry(store: Store, decision: Decision) -> bool:
-    return await store.decisions.retry(decision, budget=time_enough())
-
-
-async def send_back(store: Store, decision: Decision) -> bool:
-    return await store.decisions.resolve(decision, Resolution.RETRY, budget=time_enough())
-
-
-async def let_fail(store: Store, decision: Decision) -> bool:
-    return await store.decisions.resolve(decision, Resolution.FAIL, budget=time_enough())
-
-
-async def erase(store: Store, decision: Decision) -> bool:
-    return await store.decisions.erase(decision, budget=time_enough())
-
-
-async def job_of(store: Store, job_id: JobId) -> JobDetail:
-    return await store.reader.get(TENANT, job_id, budget=time_enough(), with_attempts=True, with_content=True)
-
-
-async def position_of(store: Store, job_id: JobId) -> Position:
-    return await store.reader.position(TENANT, job_id, budget=time_enough())
-
-
-async def everything(store: Store) -> dict[str, list[str]]:
-    """Every row of every table that a decision may touch."""
-    tables = (
-        "jobs", "finished_jobs", "job_payloads", "job_results", "job_events", "reservations", "tenant_limits",
-        "tenant_funds", "operator_requests", "audit_log",
-    )  # fmt: skip
-    async with superuser(store) as connection:
-        return {
-            table: [
-                str(row) for row in await connection.fetch(f"SELECT * FROM hourglass.{table} ORDER BY 1, 2")
-            ]
-            for table in tables
-        }
-
-
-async def require_invariants(store: Store) -> None:
-    async with superuser(store) as connection:
-        assert {} == await broken(connection)
-
-
-async def require_refused(
-    store: Store, act: Act, decision: Decision, refusal: type[StoreError]
-) -> StoreError:
-    """The decision is refused, and nothing at all was written."""
-    before = await everything(store)
-    with pytest.raises(refusal) as refused:
-        await act(store, decision)
-    assert before == await everything(store)
-    return refused.value
 
 
 @pytest.mark.scenario("M9", "L8")
@@ -308,18 +258,6 @@ async def test_of_a_late_result_and_a_decision_one_wins(store: Store) -> None:
     await require_invariants(store)
 
 
-async def failed_job(store: Store) -> JobId:
-    return (await store.failed()).job_id
-
-
-async def held_job(store: Store) -> JobId:
-    return (await store.held()).job_id
-
-
-async def finished_job(store: Store) -> JobId:
-    return (await store.succeeded()).job_id
-
-
 SCENES = [
     pytest.param(retry, failed_job, id="retry"),
     pytest.param(send_back, held_job, id="send back"),
@@ -369,69 +307,6 @@ async def test_a_refused_decision_may_be_made_later_under_its_request_id(store: 
     await require_refused(store, retry, decision, JobNotFailed)
     await store.runs.finish([failure_of(run)], budget=time_enough())
     assert await retry(store, decision)
-
-
-async def test_erasure_takes_what_was_asked_and_answered_and_leaves_the_money(store: Store) -> None:
-    await store.tenant()
-    run = await store.succeeded()
-    before = await job_of(store, run.job_id)
-    assert await erase(store, decision_about(run.job_id))
-    after = await job_of(store, run.job_id)
-    assert after.content is not None
-    assert (None, None) == (after.content.messages, after.content.result)
-    assert (before.attempts, before.reservations) == (after.attempts, after.reservations)
-    assert after.job.erase_time is not None
-    assert after.job.erase_time == after.job.update_time
-    assert (JobState.SUCCEEDED, CHARGE) == (after.job.state, after.job.captured)
-    await require_invariants(store)
-
-
-async def test_the_log_says_that_content_was_erased_after_its_end(store: Store) -> None:
-    await store.tenant()
-    run = await store.succeeded()
-    end = (await position_of(store, run.job_id)).last_sequence
-    await erase(store, decision_about(run.job_id))
-    events = await store.reader.events(TENANT, run.job_id, after=START, limit=100, budget=time_enough())
-    assert EventKind.TOKEN_DELTA not in {event.kind for event in events}
-    terminal, erased = events[-2:]
-    assert (end, True) == (terminal.sequence, terminal.ends_stream)
-    assert (EventKind.CONTENT_ERASED, "ops", end) == (
-        erased.kind,
-        erased.attributes["principal"],
-        erased.attributes["last_durable_sequence"],
-    )
-    assert erased.sequence == (await position_of(store, run.job_id)).last_sequence
-
-
-async def test_content_that_is_gone_stays_gone(store: Store) -> None:
-    await store.tenant()
-    run = await store.failed()
-    await erase(store, decision_about(run.job_id))
-    before = await job_of(store, run.job_id)
-    assert await erase(store, decision_about(run.job_id))
-    assert before == await job_of(store, run.job_id)
-    await require_refused(store, retry, decision_about(run.job_id), ContentGone)
-
-
-async def test_only_content_of_a_job_that_has_ended_can_be_erased(store: Store) -> None:
-    await store.tenant()
-    for job_id in ((await store.held()).job_id, (await store.running()).job_id, await store.create()):
-        await require_refused(store, erase, decision_about(job_id), JobNotTerminal)
-
-
-async def test_of_an_erasure_and_a_retry_one_wins(store: Store) -> None:
-    await store.tenant()
-    for _ in range(6):
-        run = await store.failed()
-        erased, retried = await asyncio.gather(
-            erase(store, decision_about(run.job_id)),
-            retry(store, decision_about(run.job_id)),
-            return_exceptions=True,
-        )
-        outcome = (erased is True, retried is True)
-        assert outcome in {(True, False), (False, True)}
-        assert isinstance(retried if erased is True else erased, (ContentGone, JobNotTerminal))
-    await require_invariants(store)
 
 
 async def test_a_hold_that_began_after_a_retry_keeps_what_was_spent_before(store: Store) -> None:

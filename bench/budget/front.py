@@ -6,9 +6,6 @@ SIDE is `naive`, `naive-observed`, `budget` (nothing of servicekit), `served` (s
 
 import argparse
 import asyncio
-import cProfile
-import io
-import pstats
 import resource
 import sys
 import time
@@ -23,6 +20,7 @@ import psutil
 from bench.budget import handlers
 from bench.budget.children import answer_parent
 from bench.budget.limits import POOL_SIZE
+from bench.budget.profiling import Profiling
 from bench.budget.provider_call import ProviderCall
 from budget.core import Budget
 from budget.postgres import Database
@@ -43,7 +41,6 @@ METHODS: Final = {
     for method in ("GetPrice", "ListPrices", "RateUsage")
 }
 _OPEN_LIMIT: Final = 10.0
-_LINES_OF_PROFILE: Final = 45
 
 
 class Front:
@@ -52,7 +49,6 @@ class Front:
     def __init__(self, database: Database | None, terms: Terms) -> None:
         self._database = database
         self._terms = terms
-        self._profile: cProfile.Profile | None = None
 
     async def usage(self, _asked: Mapping[str, Any]) -> dict[str, float]:
         """Processor seconds so far."""
@@ -70,18 +66,6 @@ class Front:
             "pool_waiting": database.waiting if database else 0,
             "connections_lost": database.lost if database else 0,
         }
-
-    async def profile(self, asked: Mapping[str, Any]) -> dict[str, str]:
-        """Begins a profile, or ends it and answers with its lines."""
-        if asked["on"]:
-            self._profile = cProfile.Profile(time.thread_time)
-            self._profile.enable()
-            return {}
-        assert self._profile is not None
-        self._profile.disable()
-        text = io.StringIO()
-        pstats.Stats(self._profile, stream=text).sort_stats(asked["by"]).print_stats(_LINES_OF_PROFILE)
-        return {"lines": text.getvalue()}
 
 
 @asynccontextmanager
@@ -159,7 +143,8 @@ async def main(asked: argparse.Namespace) -> None:
         front, target = await build(stack, asked)
         collect_rarely()
         await answer_parent(
-            {"target": target}, {"usage": front.usage, "gauges": front.gauges, "profile": front.profile}
+            {"target": target},
+            {"usage": front.usage, "gauges": front.gauges, "profile": Profiling().profile},
         )
 
 

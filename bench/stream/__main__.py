@@ -36,14 +36,24 @@ async def measure(postgres: TestServer, logs: Path) -> list[Figure]:
     return found
 
 
+async def profile(postgres: TestServer, logs: Path) -> str:
+    """Where JobService's time goes."""
+    async with Stage.running(postgres, logs) as stage:
+        return await throughput.profile(stage)
+
+
 def main() -> int:
     """0 when every target is met."""
     with server(embedded()) as postgres, log_folder() as logs:
         found = asyncio.run(measure(postgres, logs))
+        profiled = asyncio.run(profile(postgres, logs)) if missed(found) else ""
     print(table(found))
     write(found, FRESH / "stream.json")
     for figure in missed(found):
         print(f"missed: {figure.name}")
+    if profiled:
+        (FRESH / "stream-profile.txt").write_text(profiled)
+        print(profiled)
     print(f"figures: {FRESH / 'stream.json'}")
     return 1 if missed(found) else 0
 

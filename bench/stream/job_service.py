@@ -12,6 +12,7 @@ import psutil
 from pydantic import SecretStr
 
 from bench.budget.children import answer_parent
+from bench.budget.profiling import Profiling
 from jobs_service.app import JobsApp
 from jobs_service.settings import JobsSettings
 from jobs_store.reading import JobReader
@@ -57,7 +58,7 @@ async def main(asked: argparse.Namespace) -> None:
     configure_logs("jobs", level=settings.log_level, log_format="json", stream=sys.stderr)
     async with JobsApp(settings).serving() as server:
         await eventually(lambda: server.health.ready, within=20.0)
-        await answer_parent({"target": server.address}, {"usage": usage})
+        await answer_parent({"target": server.address}, {"usage": usage, "profile": Profiling().profile})
 
 
 if __name__ == "__main__":

@@ -30,6 +30,14 @@ async def measure(stage: Stage) -> list[Figure]:
     ]
 
 
+async def profile(stage: Stage) -> str:
+    """The lines of JobService under such a load, the most expensive first."""
+    jobs = await stage.running_jobs(JOBS)
+    await stage.service.ask("profile", on=True)
+    await stage.as_fast_as_it_goes(jobs, each=WATCHERS // JOBS, seconds=SECONDS)
+    return str((await stage.service.ask("profile", on=False, by="tottime"))["lines"])
+
+
 async def _round(stage: Stage) -> tuple[Rate, Seen]:
     jobs = await stage.running_jobs(JOBS)
     ours = await stage.as_fast_as_it_goes(jobs, each=WATCHERS // JOBS, seconds=SECONDS)

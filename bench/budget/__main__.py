@@ -40,7 +40,7 @@ async def profile(environment: Environment) -> str:
     side = await environment.side("served")
     await side.process.ask("profile", on=True)
     await environment.load(side, "closed", models=[QUICK] * overhead.CALLERS, seconds=overhead.SECONDS)
-    return str((await side.process.ask("profile", on=False, by="tottime"))["lines"])
+    return str((await side.process.ask("profile", on=False))["lines"])
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ class Profiling:
         self._profile: cProfile.Profile | None = None
 
     async def profile(self, asked: Mapping[str, Any]) -> dict[str, str]:
-        """Begins a profile (`on`), or ends it and answers with its most expensive lines, sorted `by`."""
+        """Begins a profile (`on`), or ends it and answers with its most expensive lines."""
         if asked["on"]:
             self._profile = cProfile.Profile(time.thread_time)
             self._profile.enable()
@@ -25,5 +25,5 @@ class Profiling:
         assert self._profile is not None
         self._profile.disable()
         text = io.StringIO()
-        pstats.Stats(self._profile, stream=text).sort_stats(asked["by"]).print_stats(_LINES)
+        pstats.Stats(self._profile, stream=text).sort_stats("tottime").print_stats(_LINES)
         return {"lines": text.getvalue()}

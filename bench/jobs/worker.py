@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import cProfile
-import io
-import pstats
 import sys
 import time
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from bench.budget.children import answer_parent
+from bench.budget.profiling import Profiling
 from bench.jobs.instant import InstantProvider
 from servicekit.lifecycle import collect_rarely
 from servicekit.logs import configure_logs
@@ -27,15 +25,12 @@ if TYPE_CHECKING:
 
     from worker.providers.protocol import Provider
 
-LINES: Final = 40
-
 
 class Control:
     """What the bench asks of a worker."""
 
     def __init__(self, instant: InstantProvider) -> None:
         self._instant = instant
-        self._profile = cProfile.Profile()
 
     async def usage(self, _: Mapping[str, Any]) -> dict[str, float]:
         """Processor seconds of this process so far."""
@@ -46,16 +41,6 @@ class Control:
         self._instant.noting = True
         calls, self._instant.calls = self._instant.calls, {}
         return calls
-
-    async def profile(self, asked: Mapping[str, Any]) -> dict[str, str]:
-        """Begins, or ends and answers the most expensive lines."""
-        if asked["on"]:
-            self._profile.enable()
-            return {}
-        self._profile.disable()
-        out = io.StringIO()
-        pstats.Stats(self._profile, stream=out).sort_stats("tottime").print_stats(LINES)
-        return {"lines": out.getvalue()}
 
 
 def settings_of(arguments: argparse.Namespace) -> WorkerSettings:
@@ -84,7 +69,7 @@ async def main(arguments: argparse.Namespace) -> None:
     start_telemetry("hourglass-worker", version("hourglass"), TelemetrySettings.load())
     async with working(settings, asyncio.Event(), provider_of=provider_of) as worker:
         control = Control(instant)
-        commands = {"usage": control.usage, "note_calls": control.note_calls, "profile": control.profile}
+        commands = {"usage": control.usage, "note_calls": control.note_calls, "profile": Profiling().profile}
         await answer_parent({"address": worker.address}, commands)
 
 

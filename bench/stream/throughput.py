@@ -35,7 +35,7 @@ async def profile(stage: Stage) -> str:
     jobs = await stage.running_jobs(JOBS)
     await stage.service.ask("profile", on=True)
     await stage.as_fast_as_it_goes(jobs, each=WATCHERS // JOBS, seconds=SECONDS)
-    return str((await stage.service.ask("profile", on=False, by="tottime"))["lines"])
+    return str((await stage.service.ask("profile", on=False))["lines"])
 
 
 async def _round(stage: Stage) -> tuple[Rate, Seen]:

@@ -52,10 +52,10 @@ async def test_first_come_first_served(visitors: Visitors) -> None:
 
 async def test_the_dead_are_passed_over_even_before_they_notice(visitors: Visitors, clock: FakeClock) -> None:
     visitors.enter("inside")
-    dead = visitors.enter("dead", seconds=0.1)
+    dead = visitors.enter("dead", seconds=STANDING / 4)
     live = visitors.enter("live")
     await settle()
-    clock.advance(0.2)
+    clock.advance(STANDING / 2)
     assert visitors.gate.waiting == 1
     visitors.gate.leave()
     await live

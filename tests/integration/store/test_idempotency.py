@@ -91,6 +91,19 @@ async def test_a_key_is_taken_again_when_its_lifetime_is_over_and_the_payload_ha
         await store.create(key=ONE)
 
 
+@pytest.mark.scenario("I2")
+async def test_a_key_is_kept_for_its_lifetime_also_when_the_payload_has_gone_before(store: Store) -> None:
+    await store.tenant()
+    job_id = await store.create(key=ONE)
+    await store.cancellation.cancel(TENANT, job_id, principal="a", reason="", budget=time_enough())
+    await store.decisions.erase(decision_about(job_id), budget=time_enough())
+    with pytest.raises(KeyTaken):
+        await store.create(key=ONE)
+    known = await store.creation.find_key(TENANT, new_job(key=ONE).key.digest, budget=time_enough())
+    assert known is not None
+    assert job_id == known.job_id
+
+
 @pytest.mark.scenario("I4")
 async def test_two_tenants_may_use_the_same_key(store: Store) -> None:
     for tenant in (TENANT, OTHER):

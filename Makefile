@@ -28,7 +28,7 @@ export TORTURE_SECONDS
 export SEED
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults torture mutants lint type imports format \
-	scenarios bench-first bench-budget bench-stream bench-jobs soak proto proto-check proto-baseline catalog migrate lock clean-data clean
+	scenarios bench-first bench-budget bench-stream bench-jobs soak proto proto-check proto-baseline catalog config migrate lock clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,9 @@ catalog: $(READY) ## Import model prices into a new catalog version
 
 scenarios: $(READY) ## Write docs/scenarios.md: which test plays which scenario
 	$(BIN)/python -m tests.scenarios.page
+
+config: $(READY) ## Write docs/config.md from the settings classes
+	$(BIN)/python -m launcher.settings_page > docs/config.md
 
 migrate: $(READY) ## Bring the database of DATABASE_URL (or the embedded one) up to date
 	$(BIN)/python -m launcher.migrate

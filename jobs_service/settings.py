@@ -21,33 +21,35 @@ _DAY = 86_400.0
 class JobsSettings(AdmittingServerSettings):
     """What the job process can be told. Times are seconds, amounts US dollars.
 
-    database_url: PostgreSQL, as the request role. pool_size: its connections.
+    database_url: PostgreSQL, as the request role. pool_size: connections as that role.
     worker_database_url: the same database as the worker role, for the reaper and for what operators do beyond
         a single tenant; without it this process takes over nothing, leaves that to the workers, and refuses
-        to operators what is about all tenants. reaper_pool_size, overview_pool_size: its connections for
-        these two.
+        to operators what is about all tenants. reaper_pool_size, overview_pool_size: connections as that role
+        for the reaper and for operators.
     readonly_database_url: the same database as the read-only role, for Verify alone; without it this process
-        refuses to verify. readonly_pool_size: its connections.
+        refuses to verify. readonly_pool_size: connections as that role.
     listen_database_url: where to listen for wake-ups, past any PgBouncer; `database_url` when unset.
     statement_cache_size: prepared statements of a connection; 0 through a PgBouncer that knows none (before
         1.21) in transaction mode.
-    pricing_target, workers_target: gRPC targets; without the second quotes say nothing about load and
-        there are no short calls.
+    pricing_target: gRPC target of PricingService. workers_target: of the workers; without it quotes say
+        nothing about load and there are no short calls.
     last_known_price: whether a create may use the rates seen last while PricingService is out.
-    last_known_price_age: for how long these may be used.
+    last_known_price_age: for how long the rates seen last may be used.
     retry_unknown_below: an attempt of unknown outcome is retried by default when it cost less than this.
-    key_lifetime, quote_lifetime: how long an idempotency key and a quote are good for.
+    key_lifetime: how long an idempotency key is good for. quote_lifetime: the same for a quote.
     payload_bytes: UTF-8 bytes that the messages of a job may have together.
     heartbeat: the longest silence of a watch. watch_buffer: live events of a job that its
         watchers may lag behind by, held once for all of them. watch_write_limit: how long a watcher may take
         to read what has filled its window, before it is told to come again.
-    generate_first_token, generate_tokens_per_second: how fast answers are taken to come when a short call is
-        weighed against its deadline. generate_lanes: tokens per second of single lanes, as a JSON object.
+    generate_first_token: when an answer is taken to begin, as a short call is weighed against its deadline.
+        generate_tokens_per_second: how fast it is taken to go on. generate_lanes: the same for single lanes,
+        as a JSON object.
     settle_limit: how long the settlement of a short call is tried. call_grace: after a call's deadline,
         until the reaper settles it.
-    reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
-    backoff_base, backoff_cap, hold_timeout: for the jobs that it takes over (see jobs_store.decisions); the
-        same for workers.
+    reap_interval: between two rounds of the reaper. reap_wait: after each connect, before the first one.
+    backoff_base, backoff_cap: the first and the longest pause before another attempt of a job that it took
+        over. hold_timeout: after so long a job of unknown outcome that waits for a decision fails. The same
+        for workers.
     retention: how long what is kept, as a JSON object of seconds by class (see jobs_store.lifetimes); the
         same for workers. retention_interval: between two passes.
     policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).

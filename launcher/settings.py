@@ -12,13 +12,19 @@ DEFAULT_PROMPT: Final = "Explain in a few sentences why the sky is blue."
 
 
 class DatabaseSettings(Settings):
-    """Which Postgres: the embedded one when unset."""
+    """Where the data is.
+
+    database_url: PostgreSQL, as a superuser or as an owner who may make roles; the embedded one when unset.
+    """
 
     database_url: str | None = Field(default=None, validation_alias="DATABASE_URL")
 
 
 class UpSettings(DatabaseSettings):
-    """Where `make up` serves. Port 0 takes a free one."""
+    """Where `make up` serves.
+
+    jobs_listen, pricing_listen, worker_listen: `host:port`; port 0 takes a free one.
+    """
 
     model_config = SettingsConfigDict(env_prefix="HOURGLASS_")
 
@@ -30,6 +36,7 @@ class UpSettings(DatabaseSettings):
 class DemoSettings(DatabaseSettings):
     """What `make demo` asks, and whom. Empty means the default, as make exports unset variables so.
 
+    prompt: what to ask. model: the real small one on this machine by default.
     chaos: 1 kills the worker in mid-answer.
     """
 

@@ -105,7 +105,11 @@ def _problems_inside(variable: str, error: ErrorDetails) -> Mapping[str, str]:
 
 
 class ProcessSettings(Settings):
-    """What every process of ours can be told."""
+    """What every process of ours can be told.
+
+    log_level: of our own lines and of those of libraries. log_format: `auto` is `console` on a terminal, else
+        `json`, one object a line.
+    """
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["auto", "json", "console"] = "auto"
@@ -115,12 +119,15 @@ class ServerSettings(ProcessSettings):
     """What every gRPC server can be told. Times are seconds, sizes bytes.
 
     listen: `host:port` or `unix:/path`; port 0 takes a free one. Loopback unless told otherwise.
-    admin_listen: where channelz answers; None leaves it out. Loopback only.
+    reflection: whether grpcurl and its like may ask for the contract.
+    max_concurrent_streams: requests at once on one connection. max_request_bytes, max_response_bytes: of one
+        message.
+    admin_listen: where channelz answers; unset leaves it out. Loopback only.
     drain_grace: how long requests in flight may go on after a stop.
     settle: how long the server goes on after it reported not to be ready, so that balancers notice.
-    max_connection_age: ask clients to reconnect after this, which spreads them over servers; streams on the
-        old connection may go on for max_stream_age.
-    ledger_tenants: comma-separated tenants who get the ledger in the trailing metadata; everyone when unset.
+    max_connection_age: ask clients to reconnect after this, which spreads them over servers.
+    max_stream_age: a stream ends after this, with its cursor; those of an old connection, too.
+    ledger_tenants: tenants who get the ledger in the trailing metadata; everyone when unset.
     """
 
     listen: str = "127.0.0.1:0"

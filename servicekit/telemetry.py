@@ -28,7 +28,13 @@ from servicekit.settings import Settings
 
 
 class TelemetrySettings(Settings):
-    """The standard variables that choose exporters."""
+    """The standard variables that choose exporters.
+
+    sdk_disabled: no spans and no metrics at all, not even ids. service_name: instead of the process's own.
+    traces_exporter, metrics_exporter: `otlp` or `none`; unset, an endpoint decides.
+    exporter_otlp_endpoint: where spans and metrics go. exporter_otlp_traces_endpoint: spans instead.
+        exporter_otlp_metrics_endpoint: metrics instead.
+    """
 
     model_config = SettingsConfigDict(env_prefix="OTEL_")
 

@@ -24,8 +24,9 @@ def _name() -> str:
 class WorkerSettings(AdmittingServerSettings):
     """What a worker can be told. Times are seconds, sizes bytes, amounts of work counts.
 
-    database_url: as the worker role. direct_database_url: to the server itself, for LISTEN, when the other
-        one goes through a pooler. wake_ups: whether to listen and notify at all; without, everything polls.
+    database_url: PostgreSQL, as the worker role. database_size: connections to it. direct_database_url: to
+        the server itself, for LISTEN, when the other one goes through a pooler.
+    wake_ups: whether to listen and notify at all; without, everything polls.
     statement_cache_size: prepared statements of a connection; 0 through a PgBouncer that knows none (before
         1.21) in transaction mode.
     name: of this worker, in attempts and events. advertised_address: where others reach it; by default where
@@ -34,16 +35,22 @@ class WorkerSettings(AdmittingServerSettings):
 
     slots: runs at once. generate_slots: short calls at once, beside them. poll_interval: between two looks
         for work without a signal, about. claim_tenants: tenants looked at in a lane at once.
-    lease: what a renewal asks for. renewal_interval, renewal_retry: its pace. cut_off: without a renewal for
-        so long no call starts.
-    coalesce: chunks within so long are one delta. flush_interval, flush_size: when events become durable.
-    log_events, log_size: what of a run is held for readers. heartbeat, write_limit: of StreamProgress.
-    policies: changes to worker.policies. ending_patience: how long an ending is tried while Postgres is away.
+    lease: how long a claim or a renewal holds a job. renewal_interval: between two renewals.
+        renewal_retry: after one that failed. cut_off: without a renewal for so long no call starts.
+    coalesce: chunks within so long are one delta. flush_interval, flush_size: events become durable after so
+        long, or so much text.
+    log_events, log_size: so many events, or so much text, of a run are held for readers.
+    heartbeat: the longest silence of a StreamProgress. write_limit: how long its reader may take to read what
+        has filled its window.
+    policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).
+    ending_patience: how long an ending is tried while Postgres is away.
     drain_grace: how long calls may go on after SIGTERM. ending_grace: how long their endings take then.
-    backoff_base, backoff_cap, platform_park, hold_timeout: see jobs_store.decisions.
+    backoff_base, backoff_cap: the first and the longest pause before another attempt. platform_park: for how
+        long a lane rests after an answer that is our own fault, such as 401. hold_timeout: after so long a
+        job of unknown outcome that waits for a decision fails.
     look_up_interval: between two questions about a held job, to providers that can be asked.
     look_up_patience: how long a run asks its provider before it says that it does not know.
-    reap_interval, reap_wait: between two rounds of the reaper, and after each connect.
+    reap_interval: between two rounds of the reaper. reap_wait: after each connect, before the first one.
     call_grace: after its deadline, for a short call's own server to settle it.
     retention: how long what is kept, as a JSON object of seconds by class (see jobs_store.lifetimes); the
         same for the job service. retention_interval: between two passes.

@@ -73,6 +73,8 @@ class Connections:
         self.gate = Gate(size)
         self.lost = 0
         """How many connections ended, for whatever reason, since the start."""
+        self.interrupted = 0
+        """How many were dropped in mid-work since the start."""
         self._limits = limits
         self.opened = False
         """False until `open` has succeeded: nothing is lent before."""
@@ -146,6 +148,7 @@ class Connections:
 
     def clean_up_later(self, lent: Lent) -> asyncio.Task[None]:
         """Takes one back that was interrupted; its slot is free when the task that is returned has ended."""
+        self.interrupted += 1
         cleaning = asyncio.create_task(self._clean_up(lent), name="database clean-up")
         self._cleaning.add(cleaning)
         cleaning.add_done_callback(self._cleaning.discard)

@@ -27,6 +27,10 @@ class Gate:
         self._free = slots
         self._waiters: deque[_Waiter] = deque()
         self._queued_since = 0.0
+        self.waits = 0
+        """How many had to wait since the start."""
+        self.waited = 0.0
+        """For how long, all together, in seconds of their budgets' clocks."""
 
     @property
     def inside(self) -> int:
@@ -48,11 +52,15 @@ class Gate:
         if not self._waiters:
             self._queued_since = budget.clock()
         self._waiters.append(waiter)
+        began = budget.clock()
+        self.waits += 1
         try:
             await waiter[0]
         except asyncio.CancelledError:
             self._withdraw(waiter)
             raise
+        finally:
+            self.waited += budget.clock() - began
 
     def leave(self) -> None:
         """Gives the slot to the first waiter who can still use it; to the newest when the queue stands."""

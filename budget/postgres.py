@@ -111,6 +111,26 @@ class Database:
         return self._connections.gate.waiting
 
     @property
+    def size(self) -> int:
+        """How many connections there may be."""
+        return self._connections.gate.slots
+
+    @property
+    def waits(self) -> int:
+        """Callers that had to wait for a connection, since the start."""
+        return self._connections.gate.waits
+
+    @property
+    def waited(self) -> float:
+        """Seconds that they waited, all together."""
+        return self._connections.gate.waited
+
+    @property
+    def interrupted(self) -> int:
+        """Connections that were dropped in mid-work, since the start: by a cancel, a limit or an error."""
+        return self._connections.interrupted
+
+    @property
     def lost(self) -> int:
         """Connections that have ended, by either side, since the start."""
         return self._connections.lost

@@ -70,6 +70,7 @@ from servicekit.connecting import Connecting
 from servicekit.health import ReadinessLoop
 from servicekit.lifecycle import Loops, background_loops
 from servicekit.request import Terms, trusted
+from servicekit.saturation import LoopWatch, observe_databases
 from servicekit.server import Server
 from servicekit.telemetry import TelemetrySettings, start_telemetry
 
@@ -126,12 +127,23 @@ class Databases:
             else database(readonly_dsn, "-verify", size=settings.readonly_pool_size),
         )
 
+    @property
+    def by_name(self) -> Mapping[str, Database]:
+        """Those that there are."""
+        named_here = {
+            "request": self.request,
+            "wakeups": self.wakeups,
+            "timer": self.timer,
+            "reaper": self.reaper,
+            "overview": self.overview,
+            "verify": self.verify,
+        }
+        return {name: database for name, database in named_here.items() if database is not None}
+
     async def close(self) -> None:
         """Ends every connection."""
-        everything = (self.request, self.wakeups, self.timer, self.reaper, self.overview, self.verify)
-        for database in everything:
-            if database is not None:
-                await database.close(Budget.for_work(CLOSE_LIMIT))
+        for database in self.by_name.values():
+            await database.close(Budget.for_work(CLOSE_LIMIT))
 
 
 class JobsApp:
@@ -299,6 +311,8 @@ class JobsApp:
             await self.databases.close()
 
     def _start(self, loops: Loops) -> None:
+        observe_databases(self.databases.by_name)
+        loops.start("loop watch", LoopWatch().run)
         loops.start("connect", Connecting(self.databases.request, "request", jitter=jitter).run)
         readiness = ReadinessLoop(self.server.health, self._is_ready, interval=READY_CHECK_INTERVAL)
         loops.start("readiness", readiness.run)
@@ -382,7 +396,12 @@ def _database(dsn: SecretStr, suffix: str, *, size: int, statement_cache_size: i
 
 async def run(settings: JobsSettings, stopping: asyncio.Event) -> None:
     """Serves until `stopping` is set, then drains."""
-    telemetry = start_telemetry(APPLICATION, version("hourglass"), TelemetrySettings.load())
+    telemetry = start_telemetry(
+        APPLICATION,
+        version("hourglass"),
+        TelemetrySettings.load(),
+        metrics_listen=settings.metrics_listen,
+    )
     _log.info("settings", **settings.redacted())
     try:
         async with JobsApp(settings).serving():

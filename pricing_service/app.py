@@ -10,7 +10,9 @@ from pricing_service.domain import PriceList
 from pricing_service.price_catalog import load_catalogs, select_catalog
 from pricing_service.rpc import METHODS, add_to
 from pricing_service.service import PricingService
+from servicekit.lifecycle import background_loops
 from servicekit.request import Terms, trusted
+from servicekit.saturation import LoopWatch
 from servicekit.server import Server
 from servicekit.telemetry import TelemetrySettings, start_telemetry
 
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 
     from pricing_service.settings import PricingSettings
 
+LOOP_GRACE = 1.0
 TELEMETRY_STOP_LIMIT = 2.0
-"""Seconds for sending out the last spans."""
+"""Seconds for the loops to end, and for sending out the last spans."""
 
 
 def build_service(settings: PricingSettings) -> PricingService:
@@ -40,11 +43,20 @@ def build_server(settings: PricingSettings, service: PricingService) -> Server:
 
 async def run(settings: PricingSettings, stopping: asyncio.Event) -> None:
     """Serves until `stopping` is set, then drains."""
-    telemetry = start_telemetry("hourglass-pricing", version("hourglass"), TelemetrySettings.load())
+    telemetry = start_telemetry(
+        "hourglass-pricing",
+        version("hourglass"),
+        TelemetrySettings.load(),
+        metrics_listen=settings.metrics_listen,
+    )
     try:
         service = build_service(settings)
         server = build_server(settings, service)
-        async with server.serving({"price_version": service.price_version}):
+        async with (
+            background_loops(grace=LOOP_GRACE) as loops,
+            server.serving({"price_version": service.price_version}),
+        ):
+            loops.start("loop watch", LoopWatch().run)
             server.health.set_ready(True)
             await stopping.wait()
     finally:

@@ -19,6 +19,7 @@ from servicekit.errors import MethodNotFound
 from servicekit.methods import UNKNOWN_METHOD, MethodPolicies, MethodPolicy, is_exempt
 from servicekit.report import Report, RequestLog
 from servicekit.request import Request, Terms
+from servicekit.saturation import observe_requests
 from servicekit.spans import OTHER_METHOD, RequestMetrics, end_span, server_span
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -45,6 +46,7 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
         self._metrics = RequestMetrics(meter)
         if terms.admission is not None:
             observe_admission(meter, terms.admission)
+        observe_requests(terms.drain, meter)
         self._log = RequestLog(terms.clock)
 
     async def intercept_service(

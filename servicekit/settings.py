@@ -122,6 +122,7 @@ class ServerSettings(ProcessSettings):
     reflection: whether grpcurl and its like may ask for the contract.
     max_concurrent_streams: requests at once on one connection. max_request_bytes, max_response_bytes: of one
         message.
+    metrics_listen: `host:port` where Prometheus scrapes `/metrics`; unset opens no port.
     admin_listen: where channelz answers; unset leaves it out. Loopback only.
     drain_grace: how long requests in flight may go on after a stop.
     settle: how long the server goes on after it reported not to be ready, so that balancers notice.
@@ -132,6 +133,7 @@ class ServerSettings(ProcessSettings):
 
     listen: str = "127.0.0.1:0"
     admin_listen: str | None = None
+    metrics_listen: str | None = None
     reflection: bool = True
     drain_grace: float = Field(default=10.0, gt=0)
     settle: float = Field(default=0.0, ge=0)

@@ -1,5 +1,6 @@
 """The server span of a request (RPC semantic conventions 1.44), its status set from the verdict."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -9,10 +10,14 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from budget.ledger import Outcome, Spend
 from servicekit.report import Report
 
 OTHER_METHOD: Final = "_OTHER"
 _W3C: Final = TraceContextTextMapPropagator()
+_BUDGET_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_OVERSHOOT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
+_UNTRIED: Final = frozenset({Outcome.SKIPPED_LOW, Outcome.REFUSED_LOW, Outcome.RETRY_SKIPPED})
 _DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 
 
@@ -103,6 +108,29 @@ class RequestMetrics:
         self._spent = meter.create_counter(
             "hourglass.budget.spent", unit="s", description="Time spent of budgets"
         )
+        self._at_entry = meter.create_histogram(
+            "hourglass.budget.at_entry",
+            unit="s",
+            description="Budgets that requests came with",
+            explicit_bucket_boundaries_advisory=_BUDGET_BUCKETS,
+        )
+        self._remaining = meter.create_histogram(
+            "hourglass.budget.remaining",
+            unit="s",
+            description="What could be spent when a spend began",
+            explicit_bucket_boundaries_advisory=_BUDGET_BUCKETS,
+        )
+        self._overshoot = meter.create_histogram(
+            "hourglass.budget.overshoot",
+            unit="s",
+            description="How far a spend went beyond the limit that it was given",
+            explicit_bucket_boundaries_advisory=_OVERSHOOT_BUCKETS,
+        )
+        self._skipped = meter.create_counter(
+            "hourglass.budget.skipped",
+            unit="{call}",
+            description="Calls and retries that were decided against, by the reason",
+        )
         self._would_cut = meter.create_counter(
             "hourglass.budget.would_cut",
             unit="{spend}",
@@ -121,6 +149,10 @@ class RequestMetrics:
         if report.failed:
             attributes["error.type"] = verdict.reason or verdict.code.name
         self._duration.record(report.took, attributes)
+        if not report.budget.unbounded:
+            self._at_entry.record(report.budget.initial, {"rpc.method": method})
+        for spend in report.budget.ledger.spends:
+            self._record_spend(spend)
         for total in report.budget.ledger.totals:
             spent = {
                 "rpc.method": method,
@@ -132,3 +164,20 @@ class RequestMetrics:
             self._spent.add(total.took, spent)
             if total.would_cut:
                 self._would_cut.add(total.would_cut, spent)
+
+    def _record_spend(self, spend: Spend) -> None:
+        called = {
+            "hourglass.dependency": spend.dependency,
+            "hourglass.dependency.method": spend.method,
+        }
+        if spend.outcome in _UNTRIED:
+            reason = spend.reason or spend.outcome.value
+            self._skipped.add(
+                1, {**called, "hourglass.outcome": spend.outcome.value, "hourglass.reason": reason}
+            )
+            return
+        if not math.isinf(spend.remaining):
+            self._remaining.record(spend.remaining, called)
+        given = min(spend.limit, spend.remaining)
+        if spend.took > given:
+            self._overshoot.record(spend.took - given, called)

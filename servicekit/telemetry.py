@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from pydantic_settings import SettingsConfigDict
 
 from budget.core import Budget
+from servicekit.scraping import Scraping
 from servicekit.settings import Settings
 
 
@@ -75,10 +76,14 @@ class Telemetry:
 
     traces: TracerProvider | None
     metrics: MeterProvider | None
+    scraping: Scraping | None = None
 
     async def stop(self, budget: Budget) -> bool:
         """Flushes and shuts down. False when the budget ended first, as with a collector that is away."""
-        stops = [provider.shutdown for provider in (self.traces, self.metrics) if provider is not None]
+        providers = (self.traces, self.metrics)
+        stops: list[Callable[[], Any]] = [one.shutdown for one in providers if one is not None]
+        if self.scraping is not None:
+            stops.append(self.scraping.stop)
         done = [_in_thread(stop) for stop in stops]
         if not done or budget.spendable() <= 0:
             return not done
@@ -95,12 +100,15 @@ def start_telemetry(
     version: str,
     settings: TelemetrySettings,
     *,
+    metrics_listen: str | None = None,
     span_processors: tuple[SpanProcessor, ...] = (),
     metric_readers: tuple[MetricReader, ...] = (),
 ) -> Telemetry:
     """Makes the providers and installs them as OpenTelemetry's global ones, once a process.
 
-    ValueError when an exporter is asked for that is not known, ImportError when it is not installed.
+    metrics_listen: where Prometheus scrapes; None for nowhere.
+    ValueError when an exporter is asked for that is not known, ImportError when it is not installed,
+    CannotListen when `metrics_listen` is taken.
     """
     if settings.sdk_disabled:
         return Telemetry(traces=None, metrics=None)
@@ -112,14 +120,23 @@ def start_telemetry(
     )
     for processor in processors:
         traces.add_span_processor(processor)
-    readers = (*metric_readers, *_otlp_readers(settings))
+    scraping = _scraping(metrics_listen)
+    readers = (*metric_readers, *_otlp_readers(settings), *([scraping.reader] if scraping else []))
     trace.set_tracer_provider(traces)
     # Without a reader the SDK would still measure, a fifth of what telemetry costs, for nobody.
     meters = None
     if readers:
         meters = MeterProvider(resource=resource, metric_readers=readers, shutdown_on_exit=False)
         metrics.set_meter_provider(meters)
-    return Telemetry(traces=traces, metrics=meters)
+    return Telemetry(traces=traces, metrics=meters, scraping=scraping)
+
+
+def _scraping(listen: str | None) -> Scraping | None:
+    if listen is None:
+        return None
+    scraping = Scraping(listen)
+    structlog.stdlib.get_logger("hourglass.telemetry").info("serving metrics", address=scraping.address)
+    return scraping
 
 
 def _resource(service: str, version: str) -> Resource:

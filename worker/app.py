@@ -24,6 +24,7 @@ from jobs_store.wakeups import Listener, Notifier, Subscriptions
 from servicekit.health import ReadinessLoop
 from servicekit.lifecycle import background_loops
 from servicekit.request import Terms, trusted
+from servicekit.saturation import LoopWatch, observe_databases
 from servicekit.server import Server
 from servicekit.telemetry import TelemetrySettings, start_telemetry
 from worker.active import ActiveRuns
@@ -88,7 +89,12 @@ class DrainOrder:
 
 async def run(settings: WorkerSettings, stopping: asyncio.Event) -> None:
     """Runs jobs until `stopping` is set, then drains."""
-    telemetry = start_telemetry("hourglass-worker", version("hourglass"), TelemetrySettings.load())
+    telemetry = start_telemetry(
+        "hourglass-worker",
+        version("hourglass"),
+        TelemetrySettings.load(),
+        metrics_listen=settings.metrics_listen,
+    )
     try:
         async with working(settings, stopping):
             await stopping.wait()
@@ -183,6 +189,7 @@ class Worker:
 
     def start_loops(self, loops: Loops, renewal_ended: asyncio.Future[None]) -> None:
         """What has to run as long as a run does."""
+        loops.start("loop watch", LoopWatch().run)
         loops.start("connections", self._connections.run)
         loops.start("renewal", _until_stopped(renewal_ended))
         for commit in (self._starts, self._appends, self._finishes, self._returns):
@@ -230,8 +237,11 @@ class Worker:
         reaping = Database(
             settings.database_url, size=2, application_name=f"reaper {name}", statement_cache_size=cached
         )
-        databases = [database, reaping, *([notices] if settings.wake_ups else [])]
-        self._connections = Connections(databases, self._policy_of, backoff=self._backoff)
+        databases = {"jobs": database, "reaper": reaping}
+        if settings.wake_ups:
+            databases["wakeups"] = notices
+        observe_databases(databases)
+        self._connections = Connections(list(databases.values()), self._policy_of, backoff=self._backoff)
         self._store = RunStore(database, self._policy_of)
         self._look_ups = LookUpStore(database, self._policy_of)
         self._subscriptions = Subscriptions()

@@ -114,6 +114,7 @@ async def _assert_every_job_is_whole(callers: Callers) -> None:
     assert set(callers.answered) <= {row["id"] for row in rows}
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("B3")
 async def test_a_thousand_cancelled_calls_leave_nothing_behind(
     measured: InMemoryMetricReader, database: TestDatabase

@@ -18,6 +18,7 @@ PAGE = (PROJECT / "docs" / "client.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(120)
 async def test_the_code_on_the_page_runs_as_it_stands(database: TestDatabase, tmp_path: Path) -> None:
     async with stack_on(database, tmp_path) as stack:

@@ -52,6 +52,7 @@ async def test_a_provider_that_counts_nothing_still_finishes(provider: OpenAICom
     assert heard.finished is not None
 
 
+@pytest.mark.faults
 async def test_a_blocked_loop_makes_no_silence_of_an_answer_that_has_come(
     provider: OpenAICompatible, route: ProviderRoute
 ) -> None:

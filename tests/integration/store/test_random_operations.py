@@ -327,11 +327,11 @@ def examine(server: TestServer, *, examples: int, steps: int, derandomize: bool)
 @pytest.mark.timeout(240)
 @pytest.mark.scenario("M7")
 def test_every_invariant_holds_after_any_operation(postgres_server: TestServer) -> None:
-    examine(postgres_server, examples=25, steps=30, derandomize=True)
+    examine(postgres_server, examples=12, steps=30, derandomize=True)
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(900)
 @pytest.mark.scenario("M7")
 def test_every_invariant_holds_after_any_operation_in_long_random_runs(postgres_server: TestServer) -> None:
-    examine(postgres_server, examples=100, steps=60, derandomize=False)
+    examine(postgres_server, examples=75, steps=60, derandomize=False)

@@ -90,6 +90,7 @@ async def test_a_call_twenty_times_its_lease_runs_once_on_a_loop_that_is_blocked
     assert blocked >= 4
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("L2")
 async def test_a_live_workers_long_call_is_never_taken_because_of_its_age(bench: Bench) -> None:
     """A day old, its time in the queue long over, and in the tenth length of its lease."""
@@ -149,6 +150,7 @@ async def run_into_a_deadlock(holder: Any, pid: int, job: JobId) -> None:
         await holder.execute("SELECT FROM hourglass.jobs WHERE id = $1 FOR UPDATE", job)
 
 
+@pytest.mark.faults
 @pytest.mark.scenario("L5")
 @pytest.mark.parametrize("break_it", [drop_the_connection, run_into_a_deadlock])
 async def test_a_renewal_that_fails_once_costs_nothing_when_the_next_one_works(

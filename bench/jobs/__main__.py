@@ -73,5 +73,8 @@ def main(parts: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
-    sys.exit(main(parser.parse_args().parts))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all by default")
+    wanted = parser.parse_args().parts or list(PARTS)
+    if unknown := set(wanted) - PARTS.keys():
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    sys.exit(main(wanted))

@@ -3,7 +3,7 @@
 import asyncio
 
 from budget.core import Budget
-from budget.errors import BudgetError
+from budget.errors import BudgetError, BudgetExhausted, DatabaseTimeout
 from jobs_service.service.pauses import Pace, Pauses
 from jobs_service.service.ports import Positions
 from jobs_store.identifiers import JobId, TenantId
@@ -38,16 +38,27 @@ class JobWaiter:
         draining: asyncio.Event,
         budget: Budget,
     ) -> JobDetail:
-        """The job, terminal or not. JobNotFound; other errors only when not even the first look succeeded.
+        """The job, terminal or not. JobNotFound; other errors only when not even the first look succeeded, and
+        then that the time is over is the database's doing: DatabaseTimeout.
 
         draining: set when the server shuts down; then the job is answered as it is.
         """
         with self._subscriptions.subscribe(job_changed(tenant, job_id)) as wakeup:
-            seen = await self._read(tenant, job_id, with_content=with_content, budget=budget)
+            seen = await self._first_look(tenant, job_id, with_content=with_content, budget=budget)
             if not seen.job.state.terminal:
                 await self._until_terminal(tenant, job_id, wakeup, draining, budget=budget)
                 seen = await self._latest(seen, with_content=with_content, budget=budget)
             return seen
+
+    async def _first_look(
+        self, tenant: TenantId, job_id: JobId, *, with_content: bool, budget: Budget
+    ) -> JobDetail:
+        try:
+            return await self._read(tenant, job_id, with_content=with_content, budget=budget)
+        except BudgetExhausted as error:
+            raise DatabaseTimeout(
+                dependency=error.dependency, method=error.method, limit=budget.initial
+            ) from error
 
     async def _until_terminal(
         self, tenant: TenantId, job_id: JobId, wakeup: Wakeup, draining: asyncio.Event, *, budget: Budget

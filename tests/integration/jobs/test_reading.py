@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import StatusCode
@@ -123,6 +124,22 @@ async def test_a_wait_answers_the_job_as_it_is_before_its_deadline(jobs: Jobs) -
     took = time.monotonic() - started
     assert answer.job.state == job_pb2.JOB_STATE_QUEUED
     assert 0.3 < took < 1
+
+
+@pytest.mark.parametrize("timeout", [0.25, 2.0])
+async def test_a_wait_that_cannot_even_look_blames_the_database_and_never_the_deadline(
+    jobs: Jobs, timeout: float
+) -> None:
+    job_id = (await jobs.create("k1")).job.job_id
+    blocking: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(jobs.database.owner)
+    try:
+        async with blocking.transaction():
+            await blocking.execute("LOCK TABLE hourglass.jobs IN ACCESS EXCLUSIVE MODE")
+            request = pb.WaitJobRequest(job_id=job_id)
+            refused = await failure(jobs.jobs.WaitJob(request, metadata=of(TENANT), timeout=timeout))
+    finally:
+        await blocking.close()
+    assert (StatusCode.UNAVAILABLE, "DATABASE_TIMEOUT") == refused.kind
 
 
 async def test_a_wait_ends_when_the_job_does(jobs: Jobs) -> None:

@@ -57,12 +57,15 @@ class Plan:
         )
 
 
-async def plan_of(dsn: str, name: str, *arguments: object, tenant: str = "") -> Plan:
-    """Run a statement as the role of `dsn`, planned as that role plans, then roll back."""
+async def plan_of(dsn: str, name: str, *arguments: object, tenant: str = "", reading: bool = False) -> Plan:
+    """Run a statement as the role of `dsn`, planned as that role plans, then roll back. `reading`: as in a
+    transaction that only reads."""
     connection = await asyncpg.connect(dsn)
     try:
-        transaction = connection.transaction()
+        transaction = connection.transaction(readonly=reading)
         await transaction.start()
+        if reading:
+            await connection.execute("SET LOCAL enable_partition_pruning = on")
         if tenant:
             await connection.execute(f"SET LOCAL hourglass.tenants = '{tenant}'")
         plan = await _explained(connection, statement(name), arguments)

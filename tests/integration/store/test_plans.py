@@ -220,7 +220,8 @@ async def a_finished_job(database: TestDatabase) -> UUID:
     "name", ["read_job", "read_position", "read_content", "read_attempts", "read_reservations"]
 )
 async def test_a_look_up_by_id_reaches_one_partition_of_each_table(crowd: TestDatabase, name: str) -> None:
-    plan = await plan_of(crowd.request, name, TENANT, await a_finished_job(crowd), tenant=TENANT)
+    job_id = await a_finished_job(crowd)
+    plan = await plan_of(crowd.request, name, TENANT, job_id, tenant=TENANT, reading=True)
     require_little_read(plan, most=10)
     for relation in COLD:
         assert len(plan.scans(relation)) <= 1, plan.text
@@ -234,9 +235,8 @@ async def test_where_many_jobs_stand_is_read_by_their_keys_alone(crowd: TestData
 
 
 async def test_events_after_a_cursor_are_read_from_the_cursor(crowd: TestDatabase) -> None:
-    plan = await plan_of(
-        crowd.request, "read_events", TENANT, await a_finished_job(crowd), 0, 100, tenant=TENANT
-    )
+    job_id = await a_finished_job(crowd)
+    plan = await plan_of(crowd.request, "read_events", TENANT, job_id, 0, 100, tenant=TENANT, reading=True)
     (scan,) = plan.scans("job_events")
     assert scan.read <= 100
     assert plan.sorted_rows() == 0

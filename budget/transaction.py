@@ -48,8 +48,8 @@ def opening(
         f"SET LOCAL idle_in_transaction_session_timeout = {idle}"
     )
     if reading:
-        # A role may have it off, because PostgreSQL 18 can crash when a statement that prunes partitions as it
-        # runs meets a row that has changed. What only reads meets none.
+        # A role may have it off: PostgreSQL 18 can crash when a statement that prunes partitions as it runs
+        # meets a row that has changed. What only reads meets none.
         message = f"{message}; SET LOCAL enable_partition_pruning = on"
     return f"{message}; SET LOCAL {tenant_setting} = '{','.join(tenants)}'" if tenants else message
 

@@ -38,8 +38,8 @@ class JobWaiter:
         draining: asyncio.Event,
         budget: Budget,
     ) -> JobDetail:
-        """The job, terminal or not. JobNotFound; other errors only when not even the first look succeeded: that
-        the time is over is the database's doing then, DatabaseTimeout.
+        """The job, terminal or not. JobNotFound; other errors only when not even the first look succeeded.
+        That the time is over is the database's doing then: DatabaseTimeout.
 
         draining: set when the server shuts down; then the job is answered as it is.
         """

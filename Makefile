@@ -49,8 +49,14 @@ demo: $(READY) ## One job end to end on a real local model (PROMPT=... MODEL=...
 up: $(READY) ## The whole stack until Ctrl-C, with grpcurl and jobsctl lines to paste
 	@$(BIN)/python -m launcher.up
 
+# The pure tests run beside the others, which mostly wait; what they say comes at the end.
 test: lint type imports proto-check ## Everything but the fault tests
-	$(BIN)/pytest -m "$(QUICK)"
+	@mkdir -p .hourglass
+	@$(BIN)/pytest -m "$(QUICK)" tests/unit > .hourglass/test-unit.log 2>&1 & pure=$$!; \
+	trap 'kill $$pure' INT TERM; code=0; \
+	$(BIN)/pytest -m "$(QUICK)" --ignore=tests/unit || code=$$?; \
+	wait $$pure || code=$$?; \
+	cat .hourglass/test-unit.log; exit $$code
 
 test-unit: $(READY) ## Pure tests: no process, no socket
 	$(BIN)/pytest -m "$(QUICK)" tests/unit

@@ -1,8 +1,9 @@
-"""The budget of each method, in seconds, and what it has to pass at the door, as data."""
+"""What each method may take, in seconds, what it has to pass at the door, what it asks of a caller: data."""
 
 from collections.abc import Mapping
 from typing import Final
 
+from servicekit.identity.scopes import Access, Scope, needs
 from servicekit.methods import Admission, Kind, MethodPolicies, MethodPolicy
 
 JOBS: Final = "hourglass.jobs.v1.JobService"
@@ -26,6 +27,22 @@ _ADMISSION: Final[Mapping[str, Admission]] = {
     "WaitJob": Admission.COUNT,
 }
 
+_ACCESS: Final[Mapping[str, Access]] = {
+    "Quote": needs(Scope.WRITE),  # it leaves a row, and is the first half of a create
+    "CreateJob": needs(Scope.WRITE),
+    "GetJob": needs(Scope.READ),
+    "ListJobs": needs(Scope.READ),
+    "WaitJob": needs(Scope.READ),
+    "WatchJob": needs(Scope.READ),
+    "CancelJob": needs(Scope.WRITE),
+    "RetryJob": needs(Scope.WRITE),
+    "ResolveJob": needs(Scope.WRITE),
+    "EraseJobContent": needs(Scope.WRITE),
+    "Generate": needs(Scope.WRITE, Scope.READ_CONTENT),
+}
+"""What JobService's methods ask of a caller. Content that a read may show: rpc.content."""
+
+_ADMIN_ACCESS: Final = needs(Scope.ADMIN, of_tenant=False)
 _ADMIN_STREAMS: Final = ("BulkRetryJobs", "BulkResolveJobs", "BulkCancelJobs", "Verify")
 _ADMIN_UNARY: Final = (
     "CreateTenant",
@@ -50,17 +67,35 @@ def methods(*, max_stream_age: float) -> MethodPolicies:
     """Every method of both services. `max_stream_age`: seconds after which a watch is told to come again."""
     jobs = {
         f"/{JOBS}/{name}": MethodPolicy(
-            default=default, cap=cap, admission=_ADMISSION.get(name, Admission.NORMAL)
+            default=default,
+            cap=cap,
+            admission=_ADMISSION.get(name, Admission.NORMAL),
+            access=_ACCESS[name],
         )
         for name, (default, cap) in _UNARY.items()
     }
     watch = MethodPolicy(
-        default=None, cap=max_stream_age, kind=Kind.STREAM, resumable=True, admission=Admission.COUNT
+        default=None,
+        cap=max_stream_age,
+        kind=Kind.STREAM,
+        resumable=True,
+        admission=Admission.COUNT,
+        access=_ACCESS["WatchJob"],
     )
-    generate = MethodPolicy(default=10.0, cap=60.0, kind=Kind.STREAM, admission=Admission.COUNT)
-    admin = MethodPolicy(default=_ADMIN_DEFAULT, cap=_ADMIN_CAP, admission=Admission.EXEMPT)
+    generate = MethodPolicy(
+        default=10.0, cap=60.0, kind=Kind.STREAM, admission=Admission.COUNT, access=_ACCESS["Generate"]
+    )
+    admin = MethodPolicy(
+        default=_ADMIN_DEFAULT, cap=_ADMIN_CAP, admission=Admission.EXEMPT, access=_ADMIN_ACCESS
+    )
     # Each page of these has a budget of its own; the stream only has to end some day.
-    pages = MethodPolicy(default=None, cap=_ADMIN_STREAM_CAP, kind=Kind.STREAM, admission=Admission.EXEMPT)
+    pages = MethodPolicy(
+        default=None,
+        cap=_ADMIN_STREAM_CAP,
+        kind=Kind.STREAM,
+        admission=Admission.EXEMPT,
+        access=_ADMIN_ACCESS,
+    )
     return {
         **jobs,
         f"/{JOBS}/WatchJob": watch,

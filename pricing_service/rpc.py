@@ -10,6 +10,7 @@ from hourglass.pricing.v1 import pricing_service_pb2 as pb
 from hourglass.pricing.v1 import pricing_service_pb2_grpc as pb_grpc
 from jobs_store.money import cut
 from pricing_service.requests import page_question, page_token, price_question, usage_question
+from servicekit.identity.scopes import Scope, needs
 from servicekit.methods import MethodPolicy
 from servicekit.wire_money import money_of
 from wire.rate_card import rate_card_message
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "hourglass.pricing.v1.PricingService"
 METHODS: Final = {
-    f"/{SERVICE}/{method}": MethodPolicy(default=0.3, cap=2.0)
+    f"/{SERVICE}/{method}": MethodPolicy(default=0.3, cap=2.0, access=needs(Scope.READ, of_tenant=False))
     for method in ("GetPrice", "ListPrices", "RateUsage")
 }
-"""The budget of each method."""
+"""The budget of each method, and what it asks of a caller."""
 
 
 class PricingServicer(pb_grpc.PricingServiceServicer):

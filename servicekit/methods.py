@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from servicekit.identity.scopes import Access
+
 
 class Kind(StrEnum):
     """How a method answers."""
@@ -36,6 +38,7 @@ class MethodPolicy:
         nearly over or the server drains, never with DEADLINE_EXCEEDED.
     exempt: the call gets no budget, no log line and no span.
     admission: what it has to pass where the server limits what is in flight.
+    access: what it asks of an authenticated caller; one that says nothing is refused to all of them.
     """
 
     default: float | None
@@ -44,6 +47,7 @@ class MethodPolicy:
     resumable: bool = False
     exempt: bool = False
     admission: Admission = Admission.NORMAL
+    access: Access | None = None
 
     def __post_init__(self) -> None:
         """ValueError that names the field."""
@@ -58,7 +62,12 @@ class MethodPolicy:
 MethodPolicies = Mapping[str, MethodPolicy]
 """By full method name, such as `/hourglass.jobs.v1.JobService/CreateJob`."""
 
-UNKNOWN_METHOD: Final = MethodPolicy(default=1.0, cap=5.0, admission=Admission.EXEMPT)
+UNKNOWN_METHOD: Final = MethodPolicy(
+    default=1.0,
+    cap=5.0,
+    admission=Admission.EXEMPT,
+    access=Access(scopes=frozenset(), of_tenant=False),  # only that it is unknown is told
+)
 _EXEMPT: Final = ("/grpc.health.", "/grpc.reflection.", "/grpc.channelz.")
 
 

@@ -100,6 +100,7 @@ def _fields(report: Report) -> Mapping[str, object]:
         "method": report.method,
         "tenant": principal.tenant if principal else "",
         "user": principal.user if principal else "",
+        "authenticated_by": principal.authenticated_by if principal else "",
         "code": verdict.code.name,
         "reason": verdict.reason,
         "ending": verdict.ending.value,

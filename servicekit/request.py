@@ -13,7 +13,7 @@ from budget.core import Budget, Clock
 from budget.errors import BudgetTooLow
 from servicekit.admission import AdmissionControl, Passage
 from servicekit.behaviours import Behaviour
-from servicekit.call import Authenticate, Call, Principal, development_principal, no_admission
+from servicekit.call import Arrival, Authenticate, Call, Principal, development_principal, no_admission
 from servicekit.context import STATUS_DETAILS, ServedContext, Trailers
 from servicekit.drain import Drain, Scope
 from servicekit.endings import SUCCESS, Circumstances, Verdict, caller_deadline_passed, judge
@@ -24,14 +24,16 @@ from servicekit.spans import trace_context
 from servicekit.wire_ledger import ledger_trailers
 
 
-def everyone(_principal: Principal) -> bool:
+def everyone(_principal: Principal | None) -> bool:
     """Trusts every caller with the ledger."""
     return True
 
 
-def trusted(tenants: Collection[str] | None) -> Callable[[Principal], bool]:
-    """Trusts these tenants with the ledger; None trusts everyone."""
-    return everyone if tenants is None else lambda principal: principal.tenant in tenants
+def trusted(tenants: Collection[str] | None) -> Callable[[Principal | None], bool]:
+    """Trusts these tenants with the ledger, and nobody who is not known; None trusts everyone."""
+    if tenants is None:
+        return everyone
+    return lambda principal: principal is not None and principal.tenant in tenants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +41,13 @@ class Terms:
     """What holds for every request of a server.
 
     authenticate: finds the principal; believes the metadata by default (development).
-    ledger_for: who gets the ledger in the trailing metadata.
+    ledger_for: who gets the ledger in the trailing metadata; None is a caller who is not known.
     admission: limits what is in flight; None lets everybody in.
     """
 
     drain: Drain = field(default_factory=Drain)
     authenticate: Authenticate = development_principal
-    ledger_for: Callable[[Principal], bool] = everyone
+    ledger_for: Callable[[Principal | None], bool] = everyone
     admission: AdmissionControl | None = None
     clock: Clock = time.monotonic
 
@@ -106,16 +108,19 @@ class Request:
 
     async def _handle(self, behaviour: Behaviour) -> bytes | None:
         self._admit()
-        if self._passage is not None:
-            self._passage.arrive()
         context, response = await self._scope.limit(self._respond(behaviour))
         await self._succeed(context)
         return response
 
     async def _respond(self, behaviour: Behaviour) -> tuple[ServedContext, bytes | None]:
-        self._principal = await self._terms.authenticate(self._metadata, self._budget)
+        self._principal = await self._terms.authenticate(self._arrival(), self._budget)
+        if self._passage is not None:
+            self._passage.arrive()
         context = self._context(behaviour, self._principal)
         return context, await behaviour.respond(context)
+
+    def _arrival(self) -> Arrival:
+        return Arrival(self._method, self._policy.access, self._metadata, self._inner.auth_context)
 
     def _admit(self) -> None:
         if self._terms.drain.started.is_set():
@@ -182,7 +187,7 @@ class Request:
         if self._verdict is None:
             self._verdict = verdict
             self._finished(self._report(verdict, took))
-        if self._principal is not None and not self._terms.ledger_for(self._principal):
+        if not self._terms.ledger_for(self._principal):
             return ()
         return ledger_trailers(self._budget, method=self._method, took=took, ending=verdict.ending)
 

@@ -67,6 +67,8 @@ def end_span(span: Span, report: Report) -> None:
     )
     if report.principal is not None:
         span.set_attribute("hourglass.tenant", report.principal.tenant)
+        span.set_attribute("hourglass.user", report.principal.user)
+        span.set_attribute("hourglass.authenticated_by", report.principal.authenticated_by)
     if report.failed:
         span.set_attribute("error.type", verdict.reason or verdict.code.name)
         span.set_status(Status(StatusCode.ERROR, verdict.reason))

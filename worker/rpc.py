@@ -13,6 +13,7 @@ from hourglass.jobs.v1 import jobs_service_pb2 as jobs_pb
 from hourglass.worker.v1 import worker_service_pb2 as pb
 from hourglass.worker.v1 import worker_service_pb2_grpc as pb_grpc
 from servicekit.call import call_of
+from servicekit.identity.scopes import Scope, needs
 from servicekit.methods import Admission, Kind, MethodPolicy
 from servicekit.wire_money import money_of
 from servicekit.wire_time import duration_of
@@ -36,16 +37,30 @@ SERVICE: Final = "hourglass.worker.v1.WorkerService"
 
 
 def methods(*, stream_age: float) -> MethodPolicies:
-    """The budget of each method. stream_age: seconds that a StreamProgress lasts at most."""
+    """The budget of each method, and what it asks of a caller. stream_age: seconds that a StreamProgress
+    lasts at most."""
     return {
         f"/{SERVICE}/StreamProgress": MethodPolicy(
-            default=None, cap=stream_age, kind=Kind.STREAM, resumable=True, admission=Admission.COUNT
+            default=None,
+            cap=stream_age,
+            kind=Kind.STREAM,
+            resumable=True,
+            admission=Admission.COUNT,
+            access=needs(Scope.READ_CONTENT, of_tenant=False),
         ),
         f"/{SERVICE}/Generate": MethodPolicy(
-            default=10.0, cap=60.0, kind=Kind.STREAM, admission=Admission.COUNT
+            default=10.0,
+            cap=60.0,
+            kind=Kind.STREAM,
+            admission=Admission.COUNT,
+            access=needs(Scope.WRITE, Scope.READ_CONTENT, of_tenant=False),
         ),
-        f"/{SERVICE}/GetWorkerStatus": MethodPolicy(default=0.2, cap=2.0, admission=Admission.EXEMPT),
-        f"/{SERVICE}/Drain": MethodPolicy(default=10.0, cap=60.0, admission=Admission.EXEMPT),
+        f"/{SERVICE}/GetWorkerStatus": MethodPolicy(
+            default=0.2, cap=2.0, admission=Admission.EXEMPT, access=needs(Scope.READ, of_tenant=False)
+        ),
+        f"/{SERVICE}/Drain": MethodPolicy(
+            default=10.0, cap=60.0, admission=Admission.EXEMPT, access=needs(Scope.ADMIN, of_tenant=False)
+        ),
     }
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from budget.core import Budget
 from budget.policy import Policy
 from budget.spend import spend
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
-from servicekit.call import Principal
+from servicekit.call import Arrival, Principal
 from servicekit.wire_time import seconds_of
 from tests.jobs import MODEL, TENANT, Jobs, of
 from tests.postgres import TestDatabase
@@ -147,7 +146,7 @@ async def test_authentication_spends_from_the_budget_and_the_rest_gets_what_is_l
 ) -> None:
     policy = Policy(dependency="identity", method="Introspect", limit=1.0)
 
-    async def slow(_metadata: Mapping[str, str], budget: Budget) -> Principal:
+    async def slow(_arrival: Arrival, budget: Budget) -> Principal:
         async with spend(budget, policy):
             await asyncio.sleep(0.15)
         return Principal(tenant=TENANT, user="ann")

@@ -6,7 +6,7 @@ lists it. Whatever happens, nothing is left over: no request in flight, no task.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -16,7 +16,7 @@ import pytest
 import structlog
 
 from budget.core import Budget
-from servicekit.call import Principal, call_of, development_principal
+from servicekit.call import Arrival, Principal, call_of, development_principal
 from servicekit.drain import Drain
 from servicekit.methods import Kind, MethodPolicy
 from servicekit.reasons import CORE_ANSWERS
@@ -54,9 +54,9 @@ class Served:
     requests: list[asyncio.Task[Any] | None] = field(default_factory=list)
     """The tasks of the requests."""
 
-    async def authenticate(self, metadata: Mapping[str, str], budget: Budget) -> Principal:
+    async def authenticate(self, arrival: Arrival, budget: Budget) -> Principal:
         self.requests.append(asyncio.current_task())
-        return await development_principal(metadata, budget)
+        return await development_principal(arrival, budget)
 
     async def quick(self, context: Context) -> bytes:
         self.budgets.append(call_of(context).budget.initial)

@@ -1,0 +1,1 @@
+"""Who calls, how that was proven, and what they may do."""

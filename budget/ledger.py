@@ -15,7 +15,7 @@ says that a policy that only observes would have cut here. "+3" says that three 
 import math
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -82,9 +82,11 @@ class ParsedLedger:
 
 class Ledger:
     """The spends of one request, in the order in which they ended. Remembers the latest `capacity` of them,
-    because a stream may live for days; the totals stay complete."""
+    because a stream may live for days; the totals stay complete. `forgetting` is told of each spend that is
+    remembered no longer."""
 
     def __init__(self, *, capacity: int = 128) -> None:
+        self.forgetting: Callable[[Spend], None] | None = None
         self._spends: deque[Spend] = deque(maxlen=capacity)
         self._totals: dict[tuple[str, str, Outcome], Total] = {}
         self._recorded = 0
@@ -94,6 +96,8 @@ class Ledger:
         """Writes one spend down."""
         self._recorded += 1
         self._text = None
+        if self.forgetting is not None and len(self._spends) == self._spends.maxlen:
+            self.forgetting(self._spends[0])
         self._spends.append(spend)
         key = (spend.dependency, spend.method, spend.outcome)
         total = self._totals.get(key)

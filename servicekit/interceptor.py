@@ -19,8 +19,9 @@ from servicekit.errors import MethodNotFound
 from servicekit.methods import UNKNOWN_METHOD, MethodPolicies, MethodPolicy, is_exempt
 from servicekit.report import Report, RequestLog
 from servicekit.request import Request, Terms
+from servicekit.request_metrics import RequestMetrics
 from servicekit.saturation import observe_requests
-from servicekit.spans import OTHER_METHOD, RequestMetrics, end_span, server_span
+from servicekit.spans import OTHER_METHOD, end_span, server_span
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -84,6 +85,7 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
                 metadata=metadata,
                 terms=self._terms,
                 finished=partial(self._finished, label, span),
+                forgetting=self._metrics.record_spend,
             )
             return await request.run(behaviour)
 

@@ -11,6 +11,7 @@ import grpc
 from budget.cancel import CancelWatch
 from budget.core import Budget, Clock
 from budget.errors import BudgetTooLow
+from budget.ledger import Spend
 from servicekit.admission import AdmissionControl, Passage
 from servicekit.behaviours import Behaviour
 from servicekit.call import Arrival, Authenticate, Call, Principal, development_principal, no_admission
@@ -64,6 +65,7 @@ class Request:
         metadata: Mapping[str, str],
         terms: Terms,
         finished: Callable[[Report], None],
+        forgetting: Callable[[Spend], None] | None = None,
     ) -> None:
         self._method = method
         self._policy = policy
@@ -77,6 +79,7 @@ class Request:
         self._budget = Budget.root(
             incoming=self._incoming, default=policy.default, cap=policy.cap, clock=terms.clock
         )
+        self._budget.ledger.forgetting = forgetting
         self._scope = Scope(self._budget, resumable=policy.resumable)
         self._passage: Passage | None = None
         if terms.admission is not None:

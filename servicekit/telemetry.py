@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from pydantic_settings import SettingsConfigDict
 
 from budget.core import Budget
+from servicekit.listen import CannotListen
 from servicekit.scraping import Scraping
 from servicekit.settings import Settings
 
@@ -108,9 +109,11 @@ def start_telemetry(
 
     metrics_listen: where Prometheus scrapes; None for nowhere.
     ValueError when an exporter is asked for that is not known, ImportError when it is not installed,
-    CannotListen when `metrics_listen` is taken.
+    CannotListen when `metrics_listen` is taken, or when the SDK is disabled and there would be nothing.
     """
     if settings.sdk_disabled:
+        if metrics_listen is not None:
+            raise CannotListen(metrics_listen, "OTEL_SDK_DISABLED leaves no metrics to be scraped")
         return Telemetry(traces=None, metrics=None)
     resource = _resource(settings.service_name or service, version)
     processors = (*span_processors, *_otlp_processors(settings))

@@ -111,6 +111,16 @@ def test_a_stream_that_lives_for_days_keeps_a_bounded_ledger_and_whole_totals() 
     assert len(parse_text(ledger.as_text()).spends) + parse_text(ledger.as_text()).cut == 1000
 
 
+def test_a_spend_that_is_forgotten_is_told_once() -> None:
+    told: list[Spend] = []
+    ledger = Ledger(capacity=2)
+    ledger.forgetting = told.append
+    first, *others = [a_spend(took=float(took)) for took in range(4)]
+    for each in (first, *others):
+        ledger.record(each)
+    assert ([first, others[0]], tuple(others[1:])) == (told, ledger.spends)
+
+
 def test_text_that_is_not_a_ledger_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="not a spend: 'nonsense'"):
         parse_text("pricing/GetPrice 12.4/300 of 785.2 ok; nonsense")

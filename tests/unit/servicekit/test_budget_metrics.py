@@ -10,7 +10,7 @@ from budget.core import Budget
 from budget.ledger import Outcome, Spend
 from servicekit.endings import SUCCESS
 from servicekit.report import Report
-from servicekit.spans import RequestMetrics
+from servicekit.request_metrics import RequestMetrics
 from tests.integration.servicekit.metrics import counted, points
 
 METHOD = "hourglass.jobs.v1.JobService/CreateJob"
@@ -85,3 +85,13 @@ def test_what_was_decided_against_is_counted_by_its_reason_and_is_no_spend(
     assert 1 == counted(reader, "hourglass.budget.skipped", hourglass_reason="skipped_low")
     assert 1 == counted(reader, "hourglass.budget.skipped", hourglass_reason="NO_TOKEN")
     assert [] == list(points(reader, "hourglass.budget.remaining"))
+
+
+def test_a_stream_counts_the_spends_that_its_ledger_has_forgotten(
+    reader: InMemoryMetricReader, requests: RequestMetrics
+) -> None:
+    budget = a_request()
+    budget.ledger.forgetting = requests.record_spend
+    requests.record(METHOD, ended(budget, *(spend() for _ in range(300))))
+    (point,) = points(reader, "hourglass.budget.remaining")
+    assert 300 == point.count

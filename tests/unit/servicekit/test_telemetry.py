@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from budget.core import Budget
+from servicekit.listen import CannotListen
 from servicekit.telemetry import Telemetry, TelemetrySettings, start_telemetry
 
 
@@ -51,6 +52,15 @@ async def test_a_disabled_sdk_makes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert (None, None) == (telemetry.traces, telemetry.metrics)
     assert await telemetry.stop(Budget.for_work(1.0))
+
+
+def test_a_disabled_sdk_and_an_address_of_metrics_contradict_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(CannotListen, match="OTEL_SDK_DISABLED"):
+        start_telemetry(
+            "t", "1", settings(monkeypatch, OTEL_SDK_DISABLED="true"), metrics_listen="127.0.0.1:0"
+        )
 
 
 class Stuck(SpanExporter):

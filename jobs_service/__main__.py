@@ -5,6 +5,7 @@ from functools import partial
 
 from jobs_service.app import run
 from jobs_service.settings import JobsSettings
+from servicekit.command_line import overrides
 from servicekit.lifecycle import run_process
 from servicekit.logs import configure_logs
 from servicekit.settings import SettingsError
@@ -13,7 +14,7 @@ from servicekit.settings import SettingsError
 def main() -> int:
     """Serves until SIGTERM. The exit code: 0, 1 after a crash, 2 for wrong settings."""
     try:
-        settings = JobsSettings.load()
+        settings = JobsSettings.load(**overrides("python -m jobs_service"))
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

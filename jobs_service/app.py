@@ -10,7 +10,6 @@ from functools import partial
 from importlib.metadata import version
 from typing import Final
 
-import grpc
 import structlog
 from pydantic import SecretStr
 
@@ -65,6 +64,7 @@ from jobs_store.verification import Verification, VerificationTerms
 from jobs_store.wakeups import Backoff, Listener, Notifier, Subscriptions
 from jobs_store.workers import WorkerDirectory
 from servicekit.call import Authenticate, development_principal
+from servicekit.certificates import Certificates
 from servicekit.channels import client_options
 from servicekit.connecting import Connecting
 from servicekit.health import ReadinessLoop
@@ -161,10 +161,11 @@ class JobsApp:
         self._notifier = Notifier(self.databases.wakeups, self._policy_of, backoff=Backoff(jitter=jitter))
         self._calls = CallStore(self.databases.request, self._policy_of)
         self._settling = Settling(self._calls, backoff=Backoff(jitter=jitter), limit=settings.settle_limit)
-        self._channels = WorkerChannels()
-        self._pricing = grpc.aio.insecure_channel(settings.pricing_target, options=client_options())
-        self._workers = settings.workers_target and grpc.aio.insecure_channel(
-            settings.workers_target, options=client_options(lb_round_robin=True)
+        self._certificates = Certificates.of(settings)
+        self._channels = WorkerChannels(partial(self._certificates.peer_channel, options=client_options()))
+        self._pricing = self._certificates.peer_channel(settings.pricing_target, client_options())
+        self._workers = settings.workers_target and self._certificates.peer_channel(
+            settings.workers_target, client_options(lb_round_robin=True)
         )
         self.server = Server(
             settings,
@@ -174,6 +175,7 @@ class JobsApp:
                 ledger_for=trusted(settings.ledger_tenants),
                 admission=settings.admission_control(),
             ),
+            certificates=self._certificates,
         )
         add_to(
             self.server,
@@ -313,6 +315,7 @@ class JobsApp:
     def _start(self, loops: Loops) -> None:
         observe_databases(self.databases.by_name)
         loops.start("loop watch", LoopWatch().run)
+        loops.start("certificates", self._certificates.run)
         loops.start("connect", Connecting(self.databases.request, "request", jitter=jitter).run)
         readiness = ReadinessLoop(self.server.health, self._is_ready, interval=READY_CHECK_INTERVAL)
         loops.start("readiness", readiness.run)

@@ -13,12 +13,13 @@ from jobs_service.domain.short_call import Speeds
 from jobs_service.policies import POLICIES
 from jobs_store.lifetimes import Lifetimes
 from servicekit.admission_settings import AdmittingServerSettings
+from servicekit.peer_settings import PeerSettings
 from servicekit.policy_settings import overriding
 
 _DAY = 86_400.0
 
 
-class JobsSettings(AdmittingServerSettings):
+class JobsSettings(AdmittingServerSettings, PeerSettings):
     """What the job process can be told. Times are seconds, amounts US dollars.
 
     database_url: PostgreSQL, as the request role. pool_size: connections as that role.

@@ -57,6 +57,7 @@ async def run(settings: PricingSettings, stopping: asyncio.Event) -> None:
             server.serving({"price_version": service.price_version}),
         ):
             loops.start("loop watch", LoopWatch().run)
+            loops.start("certificates", server.certificates.run)
             server.health.set_ready(True)
             await stopping.wait()
     finally:

@@ -1,6 +1,7 @@
 """Binding a server to an address, or saying why it cannot be bound."""
 
 import errno
+import ipaddress
 import os
 import socket
 from typing import Final
@@ -8,7 +9,6 @@ from typing import Final
 import grpc
 
 _UNIX: Final = "unix:"
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class CannotListen(Exception):
@@ -39,8 +39,28 @@ def split(address: str) -> tuple[str, str]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address."""
-    return address.startswith(_UNIX) or split(address)[0].strip("[]") in _LOOPBACK
+    """Whether only this machine can reach an address. A name other than localhost is taken for one that
+    others can reach, whatever it resolves to now. Raises CannotListen for what is no address."""
+    if address.startswith(_UNIX):
+        return True
+    host = split(address)[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def refuse_open_bind(listen: str, *, authenticated: bool, encrypted: bool, insecure: bool) -> str | None:
+    """Why an address must not be listened on, or None.
+
+    Others on the network can read and change what goes over a connection in the clear, and call what asks
+    nobody who they are. authenticated: whether every caller has to say who they are, and is believed only
+    with proof. encrypted: whether the listener speaks TLS alone. insecure: somebody said that it may be.
+    """
+    if insecure or is_loopback(listen) or (authenticated and encrypted):
+        return None
+    missing = [name for name, there in (("TLS", encrypted), ("authentication", authenticated)) if not there]
+    return f"others can reach it, so it takes {' and '.join(missing)}, or --insecure"
 
 
 def _add(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:

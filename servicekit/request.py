@@ -52,6 +52,11 @@ class Terms:
     admission: AdmissionControl | None = None
     clock: Clock = time.monotonic
 
+    @property
+    def authenticated(self) -> bool:
+        """Whether a caller has to prove who they are; in development they are believed."""
+        return self.authenticate is not development_principal
+
 
 class Request:
     """Runs one behaviour under its budget and turns every ending into one verdict, told once."""

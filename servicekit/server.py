@@ -19,10 +19,11 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from servicekit import health
+from servicekit.certificates import Certificates
 from servicekit.channels import server_options
 from servicekit.health import Health
 from servicekit.interceptor import RequestInterceptor
-from servicekit.listen import CannotListen, bind, is_loopback
+from servicekit.listen import CannotListen, bind, is_loopback, refuse_open_bind
 from servicekit.methods import Kind, MethodPolicies
 from servicekit.request import Terms
 from servicekit.settings import ServerSettings
@@ -42,16 +43,18 @@ class Server:
         methods: MethodPolicies,
         terms: Terms,
         *,
-        credentials: grpc.ServerCredentials | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
+        """certificates: those of the process, when it has others, too. Raises WrongFiles."""
         self.health = Health()
         self.address = settings.listen
+        self.mtls_address = settings.mtls_listen
         self.admin_address = settings.admin_listen
         self._settings = settings
         self._methods = methods
         self._terms = terms
         self.admission = terms.admission
-        self._credentials = credentials
+        self.certificates = certificates or Certificates.of(settings)
         self._services: list[str] = []
         self._log = structlog.stdlib.get_logger("hourglass.server")
         self._interceptor = RequestInterceptor(methods, terms)
@@ -91,7 +94,7 @@ class Server:
     async def start(self, runs_on: Mapping[str, str] | None = None) -> None:
         """Binds, starts and says so. CannotListen when an address is taken."""
         self._add_infrastructure(self._server)
-        self.address = bind(self._server, self._settings.listen, self._credentials)
+        self._bind()
         if self._settings.admin_listen is not None:
             self._admin = self._admin_server(self._settings.admin_listen)
             await self._admin.start()
@@ -99,11 +102,46 @@ class Server:
         self._log.info(
             "serving",
             address=self.address,
+            mtls_address=self.mtls_address,
             admin=self.admin_address,
+            tls=self._settings.tls_files is not None,
+            client_certificates=self._settings.demands_client_certificates,
             services=self._services,
             python=sys.version.split()[0],
             grpc=grpc.__version__,
             **(runs_on or {}),
+        )
+
+    def _bind(self) -> None:
+        settings, certificates = self._settings, self.certificates
+        self._refuse_open_bind()
+        self.address = bind(
+            self._server,
+            settings.listen,
+            certificates.server_credentials(client_certificates=settings.demands_client_certificates),
+        )
+        if settings.mtls_listen is not None:
+            credentials = certificates.server_credentials(client_certificates=True)
+            self.mtls_address = bind(self._server, settings.mtls_listen, credentials)
+
+    def _refuse_open_bind(self) -> None:
+        """By what is in force, whatever the settings promise."""
+        settings = self._settings
+        problem = refuse_open_bind(
+            settings.listen,
+            authenticated=self._terms.authenticated or settings.demands_client_certificates,
+            encrypted=settings.tls_files is not None,
+            insecure=False,
+        )
+        if problem is None:
+            return
+        if not settings.insecure:
+            raise CannotListen(settings.listen, problem)
+        self._log.warning(
+            "INSECURE: whoever can reach this address reads what goes over it, or is believed without proof",
+            address=settings.listen,
+            tls=settings.tls_files is not None,
+            authenticated=self._terms.authenticated,
         )
 
     async def drain(self) -> None:

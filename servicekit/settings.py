@@ -15,7 +15,10 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError as _UnreadableValue
 
+from servicekit.listen import CannotListen, refuse_open_bind
+from servicekit.pem_settings import AUTHORITIES, CERTIFICATE, key_of, together_with
 from servicekit.redaction import HIDDEN, redact
+from transport.files import TlsFiles
 
 _FILE = "_FILE"
 
@@ -118,7 +121,16 @@ class ProcessSettings(Settings):
 class ServerSettings(ProcessSettings):
     """What every gRPC server can be told. Times are seconds, sizes bytes.
 
-    listen: `host:port` or `unix:/path`; port 0 takes a free one. Loopback unless told otherwise.
+    listen: `host:port` or `unix:/path`; port 0 takes a free one. Beyond loopback it takes TLS and
+        authentication, or `insecure`.
+    insecure: lets addresses beyond loopback be listened on in the clear, or without knowing who calls. The
+        same as the flag `--insecure`.
+    tls_certificate_file: the server's certificate chain in PEM, its own first. With it the server speaks TLS
+        alone. tls_key_file: the key of that certificate, not encrypted. tls_client_ca_file: a client has to
+        have a certificate of one of these authorities (mTLS). The files are read again when they change.
+    mtls_listen: a second address. With it certificates are demanded of clients there, and clients at `listen`
+        need none.
+    tls_reload_interval: between two looks at certificate files.
     reflection: whether grpcurl and its like may ask for the contract.
     max_concurrent_streams: requests at once on one connection. max_request_bytes, max_response_bytes: of one
         message.
@@ -132,6 +144,14 @@ class ServerSettings(ProcessSettings):
     """
 
     listen: str = "127.0.0.1:0"
+    insecure: bool = False
+    tls_certificate_file: Annotated[Path | None, CERTIFICATE] = None
+    tls_key_file: Annotated[Path | None, key_of("tls_certificate_file")] = Field(
+        default=None, validate_default=True
+    )
+    tls_client_ca_file: Annotated[Path | None, AUTHORITIES, together_with("tls_certificate_file")] = None
+    mtls_listen: Annotated[str | None, together_with("tls_client_ca_file")] = None
+    tls_reload_interval: float = Field(default=5.0, gt=0)
     admin_listen: str | None = None
     metrics_listen: str | None = None
     reflection: bool = True
@@ -143,6 +163,42 @@ class ServerSettings(ProcessSettings):
     max_connection_age: float | None = Field(default=None, gt=0)
     max_stream_age: float = Field(default=1800.0, gt=0)
     ledger_tenants: Annotated[frozenset[str] | None, NoDecode] = None
+
+    @classmethod
+    def load(cls, **overrides: Any) -> Self:
+        """As of every settings class. An address that must not be listened on is told of here, too."""
+        settings = super().load(**overrides)
+        try:
+            problem = refuse_open_bind(
+                settings.listen,
+                authenticated=settings.authenticated,
+                encrypted=settings.tls_files is not None,
+                insecure=settings.insecure,
+            )
+        except CannotListen as error:
+            problem = str(error)
+        if problem is not None:
+            raise SettingsError({cls.variable_of("listen"): problem})
+        return settings
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether whoever calls at `listen` has to prove who they are."""
+        return self.demands_client_certificates
+
+    @property
+    def tls_files(self) -> TlsFiles | None:
+        """What the server's credentials are made of; None for a server in the clear."""
+        if self.tls_certificate_file is None:
+            return None
+        return TlsFiles(
+            certificate=self.tls_certificate_file, key=self.tls_key_file, authorities=self.tls_client_ca_file
+        )
+
+    @property
+    def demands_client_certificates(self) -> bool:
+        """Whether everyone at `listen` has to have a certificate."""
+        return self.tls_client_ca_file is not None and self.mtls_listen is None
 
     @field_validator("ledger_tenants", mode="before")
     @classmethod

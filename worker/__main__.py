@@ -3,6 +3,7 @@
 import sys
 from functools import partial
 
+from servicekit.command_line import overrides
 from servicekit.lifecycle import run_process
 from servicekit.logs import configure_logs
 from servicekit.settings import SettingsError
@@ -13,7 +14,7 @@ from worker.settings import WorkerSettings
 def main() -> int:
     """Runs jobs until SIGTERM. The exit code: 0, 1 after a crash, 2 for wrong settings."""
     try:
-        settings = WorkerSettings.load()
+        settings = WorkerSettings.load(**overrides("python -m worker"))
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

@@ -190,6 +190,7 @@ class Worker:
     def start_loops(self, loops: Loops, renewal_ended: asyncio.Future[None]) -> None:
         """What has to run as long as a run does."""
         loops.start("loop watch", LoopWatch().run)
+        loops.start("certificates", self.server.certificates.run)
         loops.start("connections", self._connections.run)
         loops.start("renewal", _until_stopped(renewal_ended))
         for commit in (self._starts, self._appends, self._finishes, self._returns):

@@ -1,13 +1,13 @@
 """Channels to workers, by address: made when first needed, kept for the next reader, closed when too many."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import grpc
 
-from servicekit.channels import client_options
+Connect = Callable[[str], grpc.aio.Channel]
 
 
 @dataclass(slots=True)
@@ -19,7 +19,9 @@ class _Kept:
 class WorkerChannels:
     """Keeps up to `capacity` channels that nobody uses; those in use are never closed."""
 
-    def __init__(self, *, capacity: int = 64) -> None:
+    def __init__(self, connect: Connect, *, capacity: int = 64) -> None:
+        """connect: makes a channel to an address."""
+        self._connect = connect
         self._capacity = capacity
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
@@ -28,7 +30,7 @@ class WorkerChannels:
         """A channel to a worker, for the length of a block."""
         kept = self._kept.get(address)
         if kept is None:
-            kept = self._kept[address] = _Kept(grpc.aio.insecure_channel(address, options=client_options()))
+            kept = self._kept[address] = _Kept(self._connect(address))
         self._kept.move_to_end(address)
         kept.uses += 1
         try:

@@ -20,6 +20,7 @@ from budget.retry import Retries
 from jobs_service import policies as named
 from jobs_service.domain.new_job import Terms as CreateTerms
 from jobs_service.methods import ADMIN_PAGE, methods
+from jobs_service.presented_keys import finder
 from jobs_service.rpc.admin.room import AdminUseCases
 from jobs_service.rpc.job_servicer import UseCases
 from jobs_service.rpc.pricing_client import PricingClient
@@ -42,6 +43,7 @@ from jobs_service.service.waiting import JobWaiter
 from jobs_service.service.watch_timer import TimerPace, WatchTimer
 from jobs_service.service.watching import JobWatcher, WatchPace
 from jobs_service.settings import JobsSettings
+from jobs_store.api_keys import ApiKeyStore
 from jobs_store.bulk import BulkRequests
 from jobs_store.calls import CallStore
 from jobs_store.cancellation import JobCancellation
@@ -68,6 +70,7 @@ from servicekit.certificates import Certificates
 from servicekit.channels import client_options
 from servicekit.connecting import Connecting
 from servicekit.health import ReadinessLoop
+from servicekit.identity.api_keys import ApiKeys, KeyAges
 from servicekit.lifecycle import Loops, background_loops
 from servicekit.request import Terms, trusted
 from servicekit.saturation import LoopWatch, observe_databases
@@ -96,7 +99,7 @@ def jitter(ceiling: float) -> float:
 class Databases:
     """Connections, by what they are for. `reaper` and `overview` work as the worker role; None: nothing is
     reaped here, and operators are not shown all tenants. `verify` works as the read-only role; None: nothing
-    is verified here."""
+    is verified here. `identity` looks up API keys; None: nobody calls by one."""
 
     request: Database
     wakeups: Database
@@ -104,6 +107,7 @@ class Databases:
     reaper: Database | None
     overview: Database | None
     verify: Database | None
+    identity: Database | None
 
     @classmethod
     def of(cls, settings: JobsSettings) -> "Databases":
@@ -125,6 +129,10 @@ class Databases:
             verify=None
             if readonly_dsn is None
             else database(readonly_dsn, "-verify", size=settings.readonly_pool_size),
+            # Of its own: strangers who try keys hold up nobody who is at work.
+            identity=database(dsn, "-identity", size=settings.api_key_pool_size)
+            if settings.api_keys
+            else None,
         )
 
     @property
@@ -137,6 +145,7 @@ class Databases:
             "reaper": self.reaper,
             "overview": self.overview,
             "verify": self.verify,
+            "identity": self.identity,
         }
         return {name: database for name, database in named_here.items() if database is not None}
 
@@ -149,7 +158,8 @@ class Databases:
 class JobsApp:
     """All parts of the process, wired; `serving` runs them."""
 
-    def __init__(self, settings: JobsSettings, *, authenticate: Authenticate = development_principal) -> None:
+    def __init__(self, settings: JobsSettings, *, authenticate: Authenticate | None = None) -> None:
+        """authenticate: in the place of what the settings say."""
         self._settings = settings
         self.databases = Databases.of(settings)
         self._policy_of = settings.policies.of_dependency(named.POSTGRES)
@@ -161,6 +171,7 @@ class JobsApp:
         self._notifier = Notifier(self.databases.wakeups, self._policy_of, backoff=Backoff(jitter=jitter))
         self._calls = CallStore(self.databases.request, self._policy_of)
         self._settling = Settling(self._calls, backoff=Backoff(jitter=jitter), limit=settings.settle_limit)
+        self._gate = settings.gate(self._api_keys())
         self._certificates = Certificates.of(settings)
         self._channels = WorkerChannels(partial(self._certificates.peer_channel, options=client_options()))
         self._pricing = self._certificates.peer_channel(settings.pricing_target, client_options())
@@ -171,7 +182,7 @@ class JobsApp:
             settings,
             methods(max_stream_age=settings.max_stream_age),
             Terms(
-                authenticate=authenticate,
+                authenticate=authenticate or self._gate or development_principal,
                 ledger_for=trusted(settings.ledger_tenants),
                 admission=settings.admission_control(),
             ),
@@ -184,6 +195,12 @@ class JobsApp:
             settings.limits,
             watch_write_limit=settings.watch_write_limit,
         )
+
+    def _api_keys(self) -> ApiKeys | None:
+        if self.databases.identity is None:
+            return None
+        ages = KeyAges(age=self._settings.api_key_age, outage=self._settings.api_key_outage)
+        return ApiKeys(finder(ApiKeyStore(self.databases.identity, self._policy_of)), ages)
 
     def _use_cases(self) -> UseCases:
         database, policy_of = self.databases.request, self._policy_of
@@ -214,6 +231,7 @@ class JobsApp:
             lanes=lanes,
             lane_control=LaneControl(lanes, self._notifier.notify),
             workers=WorkerDirectory(overview),
+            api_keys=ApiKeyStore(self.databases.request, self._policy_of),
             verification=self._verification(),
             bulk=BulkDecider(
                 requests=BulkRequests(overview),
@@ -329,6 +347,12 @@ class JobsApp:
             loops.start("overview", Connecting(self.databases.overview, "overview", jitter=jitter).run)
         if self.databases.verify is not None:
             loops.start("verify", Connecting(self.databases.verify, "verify", jitter=jitter).run)
+        if self.databases.identity is not None:
+            loops.start("identity", Connecting(self.databases.identity, "identity", jitter=jitter).run)
+        if self._gate is None:
+            _log.warning("nobody is authenticated: whoever calls is believed")
+        else:
+            self._gate.start(loops)
         if self.databases.reaper is None:
             _log.warning("no reaper here: HOURGLASS_JOBS_WORKER_DATABASE_URL is not set")
         else:

@@ -55,6 +55,9 @@ _ADMIN_UNARY: Final = (
     "PauseLane",
     "ResumeLane",
     "ListWorkers",
+    "CreateApiKey",
+    "ListApiKeys",
+    "RevokeApiKey",
 )
 _ADMIN_DEFAULT: Final = 10.0
 ADMIN_PAGE: Final = _ADMIN_DEFAULT

@@ -61,6 +61,9 @@ POLICIES: Final = PolicyBook(
             "read_tenant",
             "change_lane",
             "take_bulk_request",
+            "create_api_key",
+            "revoke_api_key",
+            "list_api_keys",
             limit=2.0,
             floor=_SQL_FLOOR,
         ),
@@ -81,6 +84,8 @@ POLICIES: Final = PolicyBook(
         ),
         # A page of Verify: no other call waits for its connection, and a tenant of any size is one page.
         *policies(POSTGRES, "verify", limit=30.0),
+        # A caller waits for it before anything else begins, and only when its key is not remembered.
+        *policies(POSTGRES, "find_api_key", limit=0.25, floor=_SQL_FLOOR),
         *policies(POSTGRES, "check_connection", "send_notifications", limit=1.0),
         *policies(PRICING, CREATE_PRICE, limit=0.5, floor=0.02, attempts=2),
         *policies(PRICING, QUOTE_PRICE, limit=0.3, floor=0.02, attempts=2),

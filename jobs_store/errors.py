@@ -96,6 +96,15 @@ class TenantNotFound(StoreError):
         super().__init__(f"There is no tenant {tenant}.", metadata={"tenant_id": tenant})
 
 
+class ApiKeyNotFound(StoreError):
+    """The tenant has no such API key."""
+
+    reason = "API_KEY_NOT_FOUND"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(metadata={"key_id": key_id})
+
+
 class LaneNotFound(StoreError):
     """There is no such lane."""
 

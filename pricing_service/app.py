@@ -10,6 +10,7 @@ from pricing_service.domain import PriceList
 from pricing_service.price_catalog import load_catalogs, select_catalog
 from pricing_service.rpc import METHODS, add_to
 from pricing_service.service import PricingService
+from servicekit.call import development_principal
 from servicekit.lifecycle import background_loops
 from servicekit.request import Terms, trusted
 from servicekit.saturation import LoopWatch
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from pricing_service.settings import PricingSettings
+    from servicekit.identity.gate import Gate
 
 LOOP_GRACE = 1.0
 TELEMETRY_STOP_LIMIT = 2.0
@@ -33,9 +35,13 @@ def build_service(settings: PricingSettings) -> PricingService:
     return PricingService({catalog.price_version: catalog for catalog in catalogs}, current=current)
 
 
-def build_server(settings: PricingSettings, service: PricingService) -> Server:
-    """The gRPC server, not started."""
-    terms = Terms(ledger_for=trusted(settings.ledger_tenants), admission=settings.admission_control())
+def build_server(settings: PricingSettings, service: PricingService, gate: Gate | None = None) -> Server:
+    """The gRPC server, not started. gate: None believes everybody."""
+    terms = Terms(
+        authenticate=gate or development_principal,
+        ledger_for=trusted(settings.ledger_tenants),
+        admission=settings.admission_control(),
+    )
     server = Server(settings, METHODS, terms)
     add_to(server, service)
     return server
@@ -51,13 +57,16 @@ async def run(settings: PricingSettings, stopping: asyncio.Event) -> None:
     )
     try:
         service = build_service(settings)
-        server = build_server(settings, service)
+        gate = settings.gate(services_only=True)
+        server = build_server(settings, service, gate)
         async with (
             background_loops(grace=LOOP_GRACE) as loops,
             server.serving({"price_version": service.price_version}),
         ):
             loops.start("loop watch", LoopWatch().run)
             loops.start("certificates", server.certificates.run)
+            if gate is not None:
+                gate.start(loops)
             server.health.set_ready(True)
             await stopping.wait()
     finally:

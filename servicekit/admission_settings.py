@@ -6,12 +6,12 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from servicekit.admission import AdmissionControl, AdmissionLimits
 from servicekit.gradient_limit import Bounds
-from servicekit.settings import ServerSettings
+from servicekit.identity.settings import IdentitySettings
 
 _INITIAL: Final = 64
 
 
-class AdmittingServerSettings(ServerSettings):
+class AdmittingServerSettings(IdentitySettings):
     """What such a server can be told.
 
     admission: off lets everybody in.

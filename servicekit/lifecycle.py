@@ -82,6 +82,15 @@ async def pause(seconds: float, stop: asyncio.Event) -> None:
         pass
 
 
+async def pause_until(seconds: float, stop: asyncio.Event, sooner: asyncio.Event) -> None:
+    """Waits `seconds` (above 0), or until one of the events is set."""
+    async with asyncio.TaskGroup() as group:
+        waits = [group.create_task(event.wait(), name="wait for an event") for event in (stop, sooner)]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+
 def run_process(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> int:
     """Runs `main` until it returns, and says how it went as an exit code: 0, or 1 after a crash.
 

@@ -39,11 +39,14 @@ def split(address: str) -> tuple[str, str]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address. A name other than localhost is taken for one that
-    others can reach, whatever it resolves to now. Raises CannotListen for what is no address."""
-    if address.startswith(_UNIX):
-        return True
-    host = split(address)[0].strip("[]")
+    """Whether only this machine can reach an address. Raises CannotListen for what is no address."""
+    return address.startswith(_UNIX) or is_loopback_host(split(address)[0])
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a host is this machine. A name other than localhost is taken for one that others can reach,
+    whatever it resolves to now."""
+    host = host.strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

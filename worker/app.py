@@ -21,6 +21,7 @@ from jobs_store.retention_loop import RetentionLoop, RetentionPace
 from jobs_store.runs import RunStore
 from jobs_store.signals import Channel, silent
 from jobs_store.wakeups import Listener, Notifier, Subscriptions
+from servicekit.call import development_principal
 from servicekit.health import ReadinessLoop
 from servicekit.lifecycle import background_loops
 from servicekit.request import Terms, trusted
@@ -191,6 +192,8 @@ class Worker:
         """What has to run as long as a run does."""
         loops.start("loop watch", LoopWatch().run)
         loops.start("certificates", self.server.certificates.run)
+        if self._gate is not None:
+            self._gate.start(loops)
         loops.start("connections", self._connections.run)
         loops.start("renewal", _until_stopped(renewal_ended))
         for commit in (self._starts, self._appends, self._finishes, self._returns):
@@ -378,7 +381,12 @@ class Worker:
             heartbeat=settings.heartbeat,
             begin_drain=self._drain_order,
         )
-        terms = Terms(ledger_for=trusted(settings.ledger_tenants), admission=settings.admission_control())
+        self._gate = settings.gate(services_only=True)
+        terms = Terms(
+            authenticate=self._gate or development_principal,
+            ledger_for=trusted(settings.ledger_tenants),
+            admission=settings.admission_control(),
+        )
         self.server = Server(settings, methods(stream_age=settings.max_stream_age), terms)
         add_to(self.server, self._service, self._build_generating(), write_limit=settings.write_limit)
 

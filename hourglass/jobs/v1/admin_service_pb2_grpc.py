@@ -111,6 +111,21 @@ class AdminServiceStub:
                 request_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.VerifyRequest.SerializeToString,
                 response_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.VerifyResponse.FromString,
                 _registered_method=True)
+        self.CreateApiKey = channel.unary_unary(
+                '/hourglass.jobs.v1.AdminService/CreateApiKey',
+                request_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.CreateApiKeyRequest.SerializeToString,
+                response_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.CreateApiKeyResponse.FromString,
+                _registered_method=True)
+        self.ListApiKeys = channel.unary_unary(
+                '/hourglass.jobs.v1.AdminService/ListApiKeys',
+                request_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.ListApiKeysRequest.SerializeToString,
+                response_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.ListApiKeysResponse.FromString,
+                _registered_method=True)
+        self.RevokeApiKey = channel.unary_unary(
+                '/hourglass.jobs.v1.AdminService/RevokeApiKey',
+                request_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.RevokeApiKeyRequest.SerializeToString,
+                response_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.RevokeApiKeyResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
@@ -243,6 +258,31 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateApiKey(self, request, context):
+        """Makes an API key of a tenant. Its secret is in this answer and nowhere
+        else: the same request_id again shows the key without it, and one that was
+        lost on its way is revoked and made anew. Error:
+        `NOT_FOUND/TENANT_NOT_FOUND`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListApiKeys(self, request, context):
+        """Lists the API keys of a tenant by id, without their secrets (AIP-158).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeApiKey(self, request, context):
+        """Ends an API key for good. Servers that have seen it a moment ago take it a
+        few seconds longer. Error: `NOT_FOUND/API_KEY_NOT_FOUND`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -315,6 +355,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.Verify,
                     request_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.VerifyRequest.FromString,
                     response_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.VerifyResponse.SerializeToString,
+            ),
+            'CreateApiKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateApiKey,
+                    request_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.CreateApiKeyRequest.FromString,
+                    response_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.CreateApiKeyResponse.SerializeToString,
+            ),
+            'ListApiKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListApiKeys,
+                    request_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.ListApiKeysRequest.FromString,
+                    response_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.ListApiKeysResponse.SerializeToString,
+            ),
+            'RevokeApiKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeApiKey,
+                    request_deserializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.RevokeApiKeyRequest.FromString,
+                    response_serializer=hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.RevokeApiKeyResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -702,6 +757,87 @@ class AdminService:
             '/hourglass.jobs.v1.AdminService/Verify',
             hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.VerifyRequest.SerializeToString,
             hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.VerifyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateApiKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hourglass.jobs.v1.AdminService/CreateApiKey',
+            hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.CreateApiKeyRequest.SerializeToString,
+            hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.CreateApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListApiKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hourglass.jobs.v1.AdminService/ListApiKeys',
+            hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.ListApiKeysRequest.SerializeToString,
+            hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.ListApiKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeApiKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hourglass.jobs.v1.AdminService/RevokeApiKey',
+            hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.RevokeApiKeyRequest.SerializeToString,
+            hourglass_dot_jobs_dot_v1_dot_admin__service__pb2.RevokeApiKeyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -99,6 +99,18 @@ class AdminServiceStub:
     range, and names what offends. Errors: `NOT_FOUND/TENANT_NOT_FOUND`,
     `FAILED_PRECONDITION/VERIFY_NOT_CONFIGURED`.
     """
+    CreateApiKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CreateApiKeyRequest, _admin_service_pb2.CreateApiKeyResponse]
+    """Makes an API key of a tenant. Its secret is in this answer and nowhere
+    else: the same request_id again shows the key without it, and one that was
+    lost on its way is revoked and made anew. Error:
+    `NOT_FOUND/TENANT_NOT_FOUND`.
+    """
+    ListApiKeys: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListApiKeysRequest, _admin_service_pb2.ListApiKeysResponse]
+    """Lists the API keys of a tenant by id, without their secrets (AIP-158)."""
+    RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeApiKeyRequest, _admin_service_pb2.RevokeApiKeyResponse]
+    """Ends an API key for good. Servers that have seen it a moment ago take it a
+    few seconds longer. Error: `NOT_FOUND/API_KEY_NOT_FOUND`.
+    """
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
@@ -170,6 +182,18 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """Checks every invariant on the live database, one page an invariant and
     range, and names what offends. Errors: `NOT_FOUND/TENANT_NOT_FOUND`,
     `FAILED_PRECONDITION/VERIFY_NOT_CONFIGURED`.
+    """
+    CreateApiKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CreateApiKeyRequest, _admin_service_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
+    """Makes an API key of a tenant. Its secret is in this answer and nowhere
+    else: the same request_id again shows the key without it, and one that was
+    lost on its way is revoked and made anew. Error:
+    `NOT_FOUND/TENANT_NOT_FOUND`.
+    """
+    ListApiKeys: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListApiKeysRequest, _admin_service_pb2.ListApiKeysResponse]  # type: ignore[assignment]
+    """Lists the API keys of a tenant by id, without their secrets (AIP-158)."""
+    RevokeApiKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeApiKeyRequest, _admin_service_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
+    """Ends an API key for good. Servers that have seen it a moment ago take it a
+    few seconds longer. Error: `NOT_FOUND/API_KEY_NOT_FOUND`.
     """
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -323,6 +347,36 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """Checks every invariant on the live database, one page an invariant and
         range, and names what offends. Errors: `NOT_FOUND/TENANT_NOT_FOUND`,
         `FAILED_PRECONDITION/VERIFY_NOT_CONFIGURED`.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateApiKey(
+        self,
+        request: _admin_service_pb2.CreateApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.CreateApiKeyResponse, _abc.Awaitable[_admin_service_pb2.CreateApiKeyResponse]]:
+        """Makes an API key of a tenant. Its secret is in this answer and nowhere
+        else: the same request_id again shows the key without it, and one that was
+        lost on its way is revoked and made anew. Error:
+        `NOT_FOUND/TENANT_NOT_FOUND`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListApiKeys(
+        self,
+        request: _admin_service_pb2.ListApiKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListApiKeysResponse, _abc.Awaitable[_admin_service_pb2.ListApiKeysResponse]]:
+        """Lists the API keys of a tenant by id, without their secrets (AIP-158)."""
+
+    @_abc_1.abstractmethod
+    def RevokeApiKey(
+        self,
+        request: _admin_service_pb2.RevokeApiKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.RevokeApiKeyResponse, _abc.Awaitable[_admin_service_pb2.RevokeApiKeyResponse]]:
+        """Ends an API key for good. Servers that have seen it a moment ago take it a
+        few seconds longer. Error: `NOT_FOUND/API_KEY_NOT_FOUND`.
         """
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,6 +8,7 @@ import grpc
 from hourglass.jobs.v1 import admin_service_pb2_grpc as pb_grpc
 from jobs_service.service.bulk import BulkDecider
 from jobs_service.service.lane_control import LaneControl
+from jobs_store.api_keys import ApiKeyStore
 from jobs_store.lanes import LaneStore
 from jobs_store.lifetimes import Lifetimes
 from jobs_store.tenants import TenantDirectory, TenantStore
@@ -32,6 +33,7 @@ class AdminUseCases:
     workers: WorkerDirectory
     verification: Verification | None
     bulk: BulkDecider
+    api_keys: ApiKeyStore
 
 
 class Room(pb_grpc.AdminServiceServicer):

@@ -1,6 +1,6 @@
 """JobService over gRPC."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from hourglass.jobs.v1 import jobs_service_pb2_grpc as pb_grpc
 from jobs_service.domain.limits import Limits
 from jobs_service.rpc.answers import create_answer, generate_answer, quote_answer
+from jobs_service.rpc.content import require_content, visible_kinds, without_error_texts
 from jobs_service.rpc.read_decision import read_decision, read_resolution
 from jobs_service.rpc.read_generate import read_generate
 from jobs_service.rpc.requests import (
@@ -86,6 +87,7 @@ class JobServicer(pb_grpc.JobServiceServicer):
     @override
     async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
         call = call_of(context)
+        require_content(call, asked=request.include_content)
         detail = await self._use.reader.get(
             read_caller(call).tenant,
             read_job_id(request.job_id),
@@ -93,7 +95,8 @@ class JobServicer(pb_grpc.JobServiceServicer):
             with_content=request.include_content,
             budget=call.budget,
         )
-        return pb.GetJobResponse(job=job_detail_message(detail, with_attempts=request.include_attempts))
+        job = job_detail_message(detail, with_attempts=request.include_attempts)
+        return pb.GetJobResponse(job=without_error_texts(call, job))
 
     @override
     async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
@@ -105,6 +108,7 @@ class JobServicer(pb_grpc.JobServiceServicer):
     @override
     async def WaitJob(self, request: pb.WaitJobRequest, context: Context) -> pb.WaitJobResponse:
         call = call_of(context)
+        require_content(call, asked=request.include_content)
         detail = await self._use.waiter.wait(
             read_caller(call).tenant,
             read_job_id(request.job_id),
@@ -120,6 +124,7 @@ class JobServicer(pb_grpc.JobServiceServicer):
     ) -> None:
         call = call_of(context)
         watch = read_watch(request, read_caller(call).tenant)
+        watch = replace(watch, kinds=visible_kinds(call, watch.kinds))
         with Waits.here() as writes:
 
             async def send(item: Event | Heartbeat) -> None:

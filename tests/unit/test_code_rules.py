@@ -38,8 +38,9 @@ def test_nobody_but_the_adapters_speaks_to_the_database() -> None:
     assert [] == breaks(driver, allowed)
 
 
-def test_nobody_but_the_providers_makes_http_requests() -> None:
+def test_nobody_but_the_providers_and_the_reader_of_keys_makes_http_requests() -> None:
     allowed = {
+        "servicekit/identity/key_sources.py": "the keys of a token issuer, through budget.http",
         "worker/providers/": "every call goes through budget.http",
         "model_servers/simulated/protocol.py": "names of status codes",
         "launcher/local_model.py": "waits for the model server to answer",

@@ -370,9 +370,13 @@ class GetJobRequest(_message.Message):
     job_id: _builtins.str
     """The job."""
     include_attempts: _builtins.bool
-    """Adds attempts, reservations and the ledger of the create call."""
+    """Adds attempts, reservations and the ledger of the create call. Without the
+    scope read-content, attempts come without error_message.
+    """
     include_content: _builtins.bool
-    """Adds spec and result; needs the scope to read content."""
+    """Adds spec and result; needs the scope read-content
+    (`PERMISSION_DENIED/SCOPE_MISSING` otherwise).
+    """
     def __init__(
         self,
         *,
@@ -556,7 +560,10 @@ class WatchJobRequest(_message.Message):
     """Ends with OK after what is durable, instead of waiting for what comes."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_event_pb2.JobEventKind.ValueType]:
-        """Only these kinds; all when empty. The terminal StateChanged always comes."""
+        """Only these kinds; all when empty. The terminal StateChanged always comes.
+        TokenDelta needs the scope read-content: without it, none comes, and asking
+        for it is `PERMISSION_DENIED/SCOPE_MISSING`.
+        """
 
     def __init__(
         self,

@@ -107,9 +107,9 @@ class JobsSettings(AdmittingServerSettings, PeerSettings):
 
     @property
     @override
-    def authenticates(self) -> bool:
-        """Whether callers have to prove who they are."""
-        return self.api_keys or super().authenticates
+    def knows_callers(self) -> bool:
+        """As of every server; API keys are proof, too."""
+        return self.api_keys or super().knows_callers
 
     @property
     def speeds(self) -> Speeds:

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import NoDecode
+from typing_extensions import override
 
 from servicekit.identity.api_keys import ApiKeys
 from servicekit.identity.gate import Gate, Proofs
@@ -45,9 +46,15 @@ class IdentitySettings(ServerSettings):
     services: tuple[ServiceRule, ...] = ()
 
     @property
-    def authenticates(self) -> bool:
-        """Whether callers have to prove who they are."""
+    def knows_callers(self) -> bool:
+        """Whether each caller has to prove who it is, and is nobody else."""
         return self.jwt_keys is not None or bool(self.services)
+
+    @property
+    @override
+    def authenticated(self) -> bool:
+        """As of every server; a gate is proof, too."""
+        return self.knows_callers or super().authenticated
 
     @field_validator("jwt_keys")
     @classmethod
@@ -85,7 +92,7 @@ class IdentitySettings(ServerSettings):
 
     def gate(self, api_keys: ApiKeys | None = None, *, services_only: bool = False) -> Gate | None:
         """The gate that these settings describe; None when nobody is authenticated."""
-        if not self.authenticates:
+        if not self.knows_callers:
             return None
         if services_only and not self.services:
             raise SettingsError({self.variable_of("services"): "is required: this server is for services"})

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError as _UnreadableValue
 
 from servicekit.listen import CannotListen, refuse_open_bind
@@ -43,7 +43,7 @@ class Settings(BaseSettings):
         """The settings of this process. SettingsError with all problems at once."""
         contents, problems = _from_files(cls, os.environ)
         try:
-            settings = cls(**contents, **overrides)
+            settings = cls(**_decoded(cls, contents), **overrides)
         except ValidationError as error:
             problems = {**_problems(cls, error.errors()), **problems}
         except _UnreadableValue as error:
@@ -71,9 +71,9 @@ class Settings(BaseSettings):
 
 
 def _from_files(cls: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The values that stand in files, by field, and what is wrong with the rest, by variable."""
+    """What stands in files, and what is wrong with the rest, both by variable."""
     contents, problems = {}, {}
-    for name, field in cls.model_fields.items():
+    for name in cls.model_fields:
         variable = cls.variable_of(name)
         path = environ.get(variable + _FILE)
         if path is None:
@@ -82,12 +82,17 @@ def _from_files(cls: type[Settings], environ: Mapping[str, str]) -> tuple[dict[s
             problems[variable] = f"is set, and so is {variable}{_FILE}; set one of them"
             continue
         try:
-            contents[field.validation_alias if isinstance(field.validation_alias, str) else name] = (
-                Path(path).read_text().removesuffix("\n")
-            )
+            contents[variable] = Path(path).read_text().removesuffix("\n")
         except (OSError, UnicodeDecodeError) as error:
             problems[variable + _FILE] = f"{path!r} cannot be read: {error.args[-1]}"
     return contents, problems
+
+
+def _decoded(cls: type[Settings], contents: Mapping[str, str]) -> dict[str, Any]:
+    """The values by field, read as they would be from variables: JSON where a variable holds JSON."""
+    source = EnvSettingsSource(cls)
+    source.env_vars = {variable.lower(): text for variable, text in contents.items()}
+    return source()
 
 
 def _problems(cls: type[Settings], errors: list[ErrorDetails]) -> dict[str, str]:

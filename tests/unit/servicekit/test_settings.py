@@ -48,6 +48,23 @@ def test_a_secret_can_stand_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "also" == settings.shared
 
 
+def test_what_is_json_in_a_variable_is_json_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Listed(Settings):
+        model_config = SettingsConfigDict(env_prefix="LISTED_")
+
+        numbers: tuple[int, ...]
+
+    (tmp_path / "numbers").write_text("[1, 2]\n")
+    monkeypatch.setenv("LISTED_NUMBERS_FILE", str(tmp_path / "numbers"))
+    assert (1, 2) == Listed.load().numbers
+
+    (tmp_path / "numbers").write_text("[1,")
+    with pytest.raises(SettingsError, match="numbers"):
+        Listed.load()
+
+
 def test_every_problem_is_told_at_once_by_the_name_of_its_variable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

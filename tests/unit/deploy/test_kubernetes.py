@@ -1,0 +1,137 @@
+"""The manifests: rendered by kustomize, valid, restricted, and true to what the processes serve."""
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import kubernetes_validate
+import pytest
+
+from servicekit.health import LIVENESS, READINESS
+from tests.unit.deploy.described import KUBERNETES, Document, Process, deployed, of_kind, rendered
+
+EXAMPLE: Final = "overlays/example"
+FOREIGN: Final = frozenset({"PodMonitor"})
+"""Kinds of operators, whose schemas Kubernetes does not have."""
+
+processes = pytest.mark.parametrize(
+    "process", list(deployed(EXAMPLE).values()), ids=lambda process: process.name
+)
+
+
+def pods(documents: Sequence[Document]) -> Iterator[Document]:
+    """What runs."""
+    for document in documents:
+        if document["kind"] in {"Deployment", "Job"}:
+            yield document["spec"]["template"]
+
+
+@functools.cache
+def schema_of_release() -> str:
+    return str(kubernetes_validate.latest_version())
+
+
+def test_every_manifest_fits_the_schema_of_kubernetes() -> None:
+    for document in rendered(EXAMPLE):
+        if document["kind"] not in FOREIGN:
+            kubernetes_validate.validate(json.loads(json.dumps(document)), schema_of_release(), strict=True)
+
+
+def test_the_example_uses_every_component_but_those_that_need_certificates() -> None:
+    names = {folder.name for folder in (KUBERNETES / "components").iterdir()}
+    read = (KUBERNETES / EXAMPLE / "kustomization.yaml").read_text()
+    assert {"tls"} == {name for name in names if f"components/{name}" not in read}
+
+
+def test_nothing_runs_as_root_or_may_become_it() -> None:
+    for pod in pods(rendered(EXAMPLE)):
+        (container,) = pod["spec"]["containers"]
+        assert {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}.items() <= pod["spec"][
+            "securityContext"
+        ].items()
+        assert {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        } == container["securityContext"]
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        assert {"requests", "limits"} == container["resources"].keys()
+
+
+@processes
+def test_probes_ask_at_the_port_that_is_listened_on_by_names_that_are_served(process: Process) -> None:
+    (container,) = process.described["containers"]
+    probes = {kind: container[f"{kind}Probe"]["grpc"] for kind in ("startup", "liveness", "readiness")}
+    port = process.listens_at()
+    assert {
+        "startup": {"port": port, "service": LIVENESS},
+        "liveness": {"port": port, "service": LIVENESS},
+        "readiness": {"port": port, "service": READINESS},
+    } == probes
+
+
+@processes
+def test_ports_are_those_that_are_listened_on(process: Process) -> None:
+    (container,) = process.described["containers"]
+    service = of_kind(rendered(EXAMPLE), "Service")[process.name]["spec"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {"grpc": process.listens_at(), "metrics": process.listens_at("metrics_listen")} == ports
+    assert [process.listens_at()] == [port["port"] for port in service["ports"]]
+    assert "None" == service["clusterIP"]
+
+
+@processes
+def test_a_file_that_is_named_is_mounted(process: Process) -> None:
+    (container,) = process.described["containers"]
+    mounted = {each["mountPath"] for each in container.get("volumeMounts", ())}
+    files = {value for name, value in process.environment.items() if name.endswith("_FILE")}
+    assert files == {path for path in files if path.rpartition("/")[0] in mounted}
+
+
+def test_targets_are_services_of_ours_at_their_ports() -> None:
+    served = {
+        f"dns:///{name}:{each['spec']['ports'][0]['port']}"
+        for name, each in of_kind(rendered(EXAMPLE), "Service").items()
+    }
+    targets = {
+        value
+        for process in deployed(EXAMPLE).values()
+        for name, value in process.environment.items()
+        if name.endswith("_TARGET")
+    }
+    assert 2 == len(targets)
+    assert targets <= served
+
+
+@processes
+def test_disruptions_and_autoscalers_mean_the_deployment(process: Process) -> None:
+    documents = rendered(EXAMPLE)
+    budget = of_kind(documents, "PodDisruptionBudget")[process.name]["spec"]
+    scaler = of_kind(documents, "HorizontalPodAutoscaler")[process.name]["spec"]
+    labels = of_kind(documents, "Deployment")[process.name]["spec"]["template"]["metadata"]["labels"]
+    assert budget["selector"]["matchLabels"].items() <= labels.items()
+    assert {"apiVersion": "apps/v1", "kind": "Deployment", "name": process.name} == scaler["scaleTargetRef"]
+
+
+def test_whoever_is_scaled_has_no_number_of_replicas_to_fall_back_to() -> None:
+    assert {2} == {each["spec"]["replicas"] for each in of_kind(rendered("base"), "Deployment").values()}
+    assert [] == [
+        name for name, each in of_kind(rendered(EXAMPLE), "Deployment").items() if "replicas" in each["spec"]
+    ]
+
+
+def test_policies_let_through_what_the_processes_call() -> None:
+    policies = of_kind(rendered(EXAMPLE), "NetworkPolicy")
+    names = {process.name for process in deployed(EXAMPLE).values()}
+    selected = [each["spec"]["podSelector"] for each in policies.values()]
+    assert {"app.kubernetes.io/part-of": "hourglass"} == policies["hourglass"]["spec"]["podSelector"][
+        "matchLabels"
+    ]
+    assert names <= policies.keys()
+    for name in names:
+        assert {"matchLabels": {"app.kubernetes.io/name": name}} in selected
+
+
+def test_no_manifest_holds_a_secret() -> None:
+    assert {} == of_kind(rendered(EXAMPLE), "Secret")

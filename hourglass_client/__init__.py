@@ -28,6 +28,7 @@ from hourglass_client.patience import Terms
 from hourglass_client.streams import Stream, Watch
 from hourglass_client.streams_aio import AsyncStream, AsyncWatch
 from hourglass_client.transcript import Transcript
+from transport.files import TlsFiles, WrongFiles
 
 __all__ = [
     "AlreadyExists",
@@ -49,7 +50,9 @@ __all__ = [
     "ResourceExhausted",
     "Stream",
     "Terms",
+    "TlsFiles",
     "Transcript",
     "Unavailable",
     "Watch",
+    "WrongFiles",
 ]

@@ -1,10 +1,19 @@
 """How the client is connected."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import grpc
+import grpc.aio
+
 from budget.grpc_client import CHANNEL_OPTIONS
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
+from transport.channels import FollowingAioChannel, FollowingChannel
+from transport.files import TlsFiles, WrongFiles
+from transport.held import HeldFiles, Silent
+
+_log = logging.getLogger(__name__)
 
 Options = Sequence[tuple[str, Any]]
 
@@ -17,6 +26,42 @@ DEFAULT_OPTIONS: Final[Options] = (
     ("grpc.max_receive_message_length", LARGEST_ANSWER),
 )
 """Keepalive that the services allow, quick reconnects, no retries beneath ours, no proxy from outside."""
+
+
+def blocking_channel(
+    target: str, tls: TlsFiles | None, credentials: grpc.ChannelCredentials | None, options: Options
+) -> grpc.Channel:
+    """A channel in the clear, or over TLS by files or by credentials."""
+    _check_one(tls, credentials)
+    if tls is not None:
+        return FollowingChannel(target, HeldFiles(tls, watcher=_Warning()), options)
+    if credentials is not None:
+        return grpc.secure_channel(target, credentials, options=options)
+    return grpc.insecure_channel(target, options=options)
+
+
+def aio_channel(
+    target: str, tls: TlsFiles | None, credentials: grpc.ChannelCredentials | None, options: Options
+) -> grpc.aio.Channel:
+    """The same for asyncio."""
+    _check_one(tls, credentials)
+    if tls is not None:
+        return FollowingAioChannel(target, HeldFiles(tls, watcher=_Warning()), options)
+    if credentials is not None:
+        return grpc.aio.secure_channel(target, credentials, options=options)
+    return grpc.aio.insecure_channel(target, options=options)
+
+
+def _check_one(tls: TlsFiles | None, credentials: grpc.ChannelCredentials | None) -> None:
+    if tls is not None and credentials is not None:
+        raise ValueError("tls and credentials: one of them is wanted")
+
+
+class _Warning(Silent):
+    """Tells of files that went wrong in the way of a library."""
+
+    def refused(self, error: WrongFiles) -> None:
+        _log.warning("changed certificate files are wrong, those before stay in use: %s", error)
 
 
 def ignored(_method: str, _ledger: BudgetLedger) -> None:

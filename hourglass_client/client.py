@@ -24,13 +24,14 @@ from hourglass.jobs.v1.jobs_service_pb2 import (
 )
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
 from hourglass_client import requests
-from hourglass_client.channel import DEFAULT_OPTIONS, OnLedger, Options, ignored
+from hourglass_client.channel import DEFAULT_OPTIONS, OnLedger, Options, blocking_channel, ignored
 from hourglass_client.course import Course, Kinds, OnBreak
 from hourglass_client.errors import HourglassError, error_of, ledger_in
 from hourglass_client.patience import Metadata, Patience, Terms, Tries, Waiting
 from hourglass_client.requests import Call
 from hourglass_client.streams import Stream, Watch
 from hourglass_client.transcript import Transcript
+from transport.files import TlsFiles
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -74,19 +75,20 @@ class Client:
         cls,
         target: str,
         *,
+        tls: TlsFiles | None = None,
         credentials: grpc.ChannelCredentials | None = None,
         options: Options = (),
         metadata: Metadata = (),
         terms: Terms | None = None,
         on_ledger: OnLedger = ignored,
     ) -> Self:
-        """A client with a channel of its own. target: `host:port` or what else gRPC resolves. options: added
-        to those that fit the services. Nothing is sent yet; an unreachable server shows in the first call."""
-        chosen = (*DEFAULT_OPTIONS, *options)
-        if credentials is None:
-            channel = grpc.insecure_channel(target, options=chosen)
-        else:
-            channel = grpc.secure_channel(target, credentials, options=chosen)
+        """A client with a channel of its own. target: `host:port` or what else gRPC resolves. tls: speak
+        TLS with these files, which are read again when they change; `TlsFiles()` trusts whom gRPC does.
+        credentials: speak TLS with these instead. options: added to those that fit the services.
+
+        Nothing is sent yet; an unreachable server shows in the first call. Raises WrongFiles, and ValueError
+        for both tls and credentials."""
+        channel = blocking_channel(target, tls, credentials, (*DEFAULT_OPTIONS, *options))
         return cls(channel, metadata=metadata, terms=terms, on_ledger=on_ledger)
 
     def quote(self, request: QuoteRequest, *, timeout: float | None = None) -> QuoteResponse:

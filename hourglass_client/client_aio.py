@@ -25,13 +25,14 @@ from hourglass.jobs.v1.jobs_service_pb2 import (
 )
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
 from hourglass_client import requests
-from hourglass_client.channel import DEFAULT_OPTIONS, OnLedger, Options, ignored
+from hourglass_client.channel import DEFAULT_OPTIONS, OnLedger, Options, aio_channel, ignored
 from hourglass_client.course import Course, Kinds, OnBreak
 from hourglass_client.errors import HourglassError, ledger_in
 from hourglass_client.patience import Metadata, Patience, Terms, Tries, Waiting
 from hourglass_client.requests import Call
 from hourglass_client.streams_aio import AsyncStream, AsyncWatch, typed
 from hourglass_client.transcript import Transcript
+from transport.files import TlsFiles
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -69,6 +70,7 @@ class AsyncClient:
         cls,
         target: str,
         *,
+        tls: TlsFiles | None = None,
         credentials: grpc.ChannelCredentials | None = None,
         options: Options = (),
         metadata: Metadata = (),
@@ -76,11 +78,7 @@ class AsyncClient:
         on_ledger: OnLedger = ignored,
     ) -> Self:
         """As `Client.connect`."""
-        chosen = (*DEFAULT_OPTIONS, *options)
-        if credentials is None:
-            channel = grpc.aio.insecure_channel(target, options=chosen)
-        else:
-            channel = grpc.aio.secure_channel(target, credentials, options=chosen)
+        channel = aio_channel(target, tls, credentials, (*DEFAULT_OPTIONS, *options))
         return cls(channel, metadata=metadata, terms=terms, on_ledger=on_ledger)
 
     async def quote(self, request: QuoteRequest, *, timeout: float | None = None) -> QuoteResponse:

@@ -13,6 +13,7 @@ from grpc import StatusCode
 
 from budget.grpc_errors import FailedCall, detail_of, pushback_of, rich_status
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
+from transport.handshakes import with_hint
 
 LEDGER_KEY: Final = "budget-ledger-bin"
 
@@ -145,7 +146,7 @@ def error_of(failed: RpcFailed) -> HourglassError:
     info, bad = detail_of(status, ErrorInfo()), detail_of(status, BadRequest())
     code: StatusCode = failed.code()
     return _FAMILIES.get(code, InternalError)(
-        failed.details() or "",
+        with_hint(failed.details() or ""),
         code=code,
         reason=info.reason if info else "",
         metadata=info.metadata if info else None,

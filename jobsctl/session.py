@@ -18,9 +18,9 @@ from budget.wire import WIRE_STEP
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
 from hourglass.jobs.v1.admin_service_pb2_grpc import AdminServiceStub
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
-from hourglass_client import AsyncClient, HourglassError
-from hourglass_client.channel import DEFAULT_OPTIONS
-from jobsctl.exits import ReaderGone
+from hourglass_client import AsyncClient, HourglassError, WrongFiles
+from hourglass_client.channel import DEFAULT_OPTIONS, aio_channel
+from jobsctl.exits import ExitCode, Failure, ReaderGone
 from jobsctl.failures import failure_of
 from jobsctl.limits import policy_of
 from jobsctl.printer import Printer
@@ -145,8 +145,15 @@ def run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Res
         raise ReaderGone from error
 
 
+def _channel(settings: Settings) -> grpc.aio.Channel:
+    try:
+        return aio_channel(settings.server, settings.tls, None, DEFAULT_OPTIONS)
+    except WrongFiles as error:
+        raise Failure(error.reason, str(error), code=ExitCode.USAGE) from error
+
+
 async def _run(settings: Settings, work: Callable[[Session], Awaitable[Result]]) -> Result:
-    async with grpc.aio.insecure_channel(settings.server, options=DEFAULT_OPTIONS) as channel:
+    async with _channel(settings) as channel:
         session = Session(channel, settings, Printer(settings.output))
         try:
             return await work(session)

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transport.files import TlsFiles
 
 
 class Output(StrEnum):
@@ -15,12 +19,14 @@ class Output(StrEnum):
 class Settings:
     """The global options.
 
-    server: host:port. tenant, user: empty for the server's defaults.
+    server: host:port. tls: how to speak TLS with it; None: in the clear.
+    tenant, user: empty for the server's defaults.
     timeout: seconds for the whole command; None: each call may take what its method takes.
     ledger: draw where the time of each call went.
     """
 
     server: str
+    tls: "TlsFiles | None" = None
     tenant: str = ""
     user: str = ""
     timeout: float | None = None

@@ -10,6 +10,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from servicekit.wire_time import seconds_of
+from transport.handshakes import with_hint
 
 DETAILS: Final = "grpc-status-details-bin"
 Detail = TypeVar("Detail", ErrorInfo, BadRequest, RetryInfo)
@@ -38,7 +39,7 @@ class RpcFailure:
         return cls(
             code=error.code().name,
             reason=info.reason if info else "",
-            message=error.details() or "",
+            message=with_hint(error.details() or ""),
             violations=[f"{v.field}: {v.description}" for v in bad.field_violations] if bad else (),
             retry_after=seconds_of(retry.retry_delay) if retry else None,
         )

@@ -7,12 +7,14 @@ leaves one of the two.
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from launcher import postgres_binaries
 from launcher.postgres_binaries import Binaries
 from tests import bouncer, stepped_clock
+from tests.certificates import Authority
 from tests.postgres import TestDatabase, TestServer, server
 
 EMBEDDED = "embedded"
@@ -87,3 +89,16 @@ async def empty_database(postgres_server: TestServer) -> AsyncIterator[TestDatab
     """A fresh database without anything in it."""
     async with postgres_server.database(template="template0") as fresh:
         yield fresh
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Whom a test trusts."""
+    return Authority(folder=tmp_path)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Authority:
+    """Whom it does not trust at first."""
+    (tmp_path / "other").mkdir()
+    return Authority(folder=tmp_path / "other")

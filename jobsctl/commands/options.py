@@ -1,8 +1,9 @@
 """Options that commands share. The global ones may stand before a command or after it; the last counts."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from typing_extensions import override
@@ -11,8 +12,12 @@ from jobsctl.commands.values import DURATION, LIFETIME
 from jobsctl.exits import ExitCode, Failure
 from jobsctl.settings import Output, Settings
 
+if TYPE_CHECKING:
+    from transport.files import TlsFiles
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_FILES: Final = {"certificate": "tls_cert", "key": "tls_key", "authorities": "tls_ca"}
 DEFAULT_SERVER: Final = "localhost:50051"
 
 
@@ -48,6 +53,26 @@ def global_options(*, with_defaults: bool) -> list[click.Parameter]:
             help="Whom to call.",
             **defaults("JOBSCTL_SERVER", DEFAULT_SERVER),
         ),
+        GlobalOption(
+            "--tls",
+            is_flag=True,
+            flag_value=True,
+            help="Speak TLS. The other options of TLS say so, too.",
+            **defaults("JOBSCTL_TLS"),
+        ),
+        GlobalOption(
+            "--tls-ca",
+            metavar="FILE",
+            help="Whom to trust, in PEM; gRPC's own authorities when absent.",
+            **defaults("JOBSCTL_TLS_CA"),
+        ),
+        GlobalOption(
+            "--tls-cert",
+            metavar="FILE",
+            help="The certificate to show, in PEM.",
+            **defaults("JOBSCTL_TLS_CERT"),
+        ),
+        GlobalOption("--tls-key", metavar="FILE", help="Its key, in PEM.", **defaults("JOBSCTL_TLS_KEY")),
         GlobalOption(
             "--tenant", help="As whose; the server's default when absent.", **defaults("JOBSCTL_TENANT")
         ),
@@ -105,12 +130,24 @@ def settings_of(ctx: click.Context) -> Settings:
     said = ctx.find_root().ensure_object(dict)
     return Settings(
         server=said.get("server", DEFAULT_SERVER),
+        tls=_tls(said),
         tenant=said.get("tenant", ""),
         user=said.get("user", ""),
         timeout=said.get("timeout"),
         output=Output(said.get("output", Output.TABLE)),
         ledger=bool(said.get("ledger")),
     )
+
+
+def _tls(said: Mapping[str, Any]) -> "TlsFiles | None":
+    files = {name: Path(said[option]) for name, option in _FILES.items() if said.get(option)}
+    if not files and not said.get("tls"):
+        return None
+    if ("certificate" in files) != ("key" in files):
+        raise click.UsageError("--tls-cert and --tls-key come together.")
+    from transport.files import TlsFiles
+
+    return TlsFiles(**files)
 
 
 def recorded(command: Command) -> Command:

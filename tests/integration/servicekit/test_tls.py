@@ -1,10 +1,6 @@
 """TLS over real sockets: who gets in, and what changes while a server runs."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -15,75 +11,14 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from servicekit.certificates import PEER, SERVER, Certificates
 from servicekit.channels import client_options
 from servicekit.listen import CannotListen
-from servicekit.request import Terms
 from servicekit.server import Server
-from servicekit.settings import ServerSettings
 from tests.certificates import Authority
 from tests.integration.servicekit.metrics import counted
-from tests.integration.servicekit.service import SERVICE, Servicer, method
-from tests.integration.servicekit.test_server import METHODS
+from tests.integration.servicekit.secure_server import ask, begin, port_of, secure, serving
 from tests.waiting import eventually
 from transport.files import TlsFiles
 
 QUICKLY = 0.01
-UNARY = method("unary_unary")
-STREAM = method("unary_stream_writer")
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(folder=tmp_path)
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Authority:
-    (tmp_path / "other").mkdir()
-    return Authority(folder=tmp_path / "other")
-
-
-async def shown(context: Any) -> bytes:
-    """What the server knows of its caller's certificate."""
-    return b",".join(context.peer_identities() or [b"nobody"])
-
-
-@asynccontextmanager
-async def serving(
-    certificates: Certificates | None = None, held: asyncio.Event | None = None, **settings: Any
-) -> AsyncIterator[Server]:
-    """A server; its streams end when `held` is set."""
-    server = Server(ServerSettings(**settings), METHODS, Terms(), certificates=certificates)
-
-    async def wait(_context: object) -> bytes:
-        await (held or asyncio.Event()).wait()
-        return b"at the end"
-
-    server._server.add_generic_rpc_handlers([Servicer({b"who": shown, b"wait": wait}).handlers()])
-    server.health.add(SERVICE)
-    async with server.serving({}):
-        yield server
-
-
-def port_of(address: str | None) -> str:
-    assert address is not None
-    return address.rpartition(":")[2]
-
-
-def secure(address: str | None, credentials: grpc.ChannelCredentials) -> grpc.aio.Channel:
-    # Channels of one process share connections otherwise, whatever certificate those began with.
-    options = [*client_options(), ("grpc.use_local_subchannel_pool", 1)]
-    return grpc.aio.secure_channel(f"localhost:{port_of(address)}", credentials, options=options)
-
-
-async def ask(channel: grpc.aio.Channel) -> bytes:
-    call: Any = channel.unary_unary(UNARY)
-    answer: bytes = await call(b"who", timeout=5.0)
-    return answer
-
-
-def begin(channel: grpc.aio.Channel) -> Any:
-    """A stream that waits."""
-    call: Any = channel.unary_stream(STREAM)
-    return call(b"wait", timeout=20.0)
 
 
 async def refusal(address: str | None, credentials: grpc.ChannelCredentials | None) -> str:

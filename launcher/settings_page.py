@@ -114,6 +114,8 @@ def _default(field: FieldInfo) -> str:
         return "empty"
     if isinstance(field.default, bool):
         return f"`{str(field.default).lower()}`"
+    if isinstance(field.default, frozenset):  # in an order of its own in every run
+        return f"`{','.join(sorted(field.default))}`"
     if isinstance(field.default, Path):
         return "the one of the package"
     return f"`{field.default}`"

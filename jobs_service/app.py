@@ -71,6 +71,7 @@ from servicekit.channels import client_options
 from servicekit.connecting import Connecting
 from servicekit.health import ReadinessLoop
 from servicekit.identity.api_keys import ApiKeys, KeyAges
+from servicekit.identity.outgoing import Outgoing
 from servicekit.lifecycle import Loops, background_loops
 from servicekit.request import Terms, trusted
 from servicekit.saturation import LoopWatch, observe_databases
@@ -172,6 +173,7 @@ class JobsApp:
         self._calls = CallStore(self.databases.request, self._policy_of)
         self._settling = Settling(self._calls, backoff=Backoff(jitter=jitter), limit=settings.settle_limit)
         self._gate = settings.gate(self._api_keys())
+        self._outgoing = Outgoing(settings.peer_token)
         self._certificates = Certificates.of(settings)
         self._channels = WorkerChannels(partial(self._certificates.peer_channel, options=client_options()))
         self._pricing = self._certificates.peer_channel(settings.pricing_target, client_options())
@@ -206,7 +208,7 @@ class JobsApp:
         database, policy_of = self.databases.request, self._policy_of
         reader = self._reader
         quotes = QuoteStore(database, policy_of)
-        prices = PricingClient(self._pricing, Retries())
+        prices = PricingClient(self._pricing, Retries(), self._outgoing)
         last_known = LastKnownPrices(max_age=self._settings.last_known_price_age, clock=time.monotonic)
         pace = Pace(jitter=jitter, first=FIRST_LOOK)
         return UseCases(
@@ -256,6 +258,7 @@ class JobsApp:
         book = self._settings.policies
         workers = ShortCallClient(
             self._workers or None,
+            self._outgoing,
             connect=book.of(named.WORKER, named.CONNECT),
             generate=book.of(named.WORKER, named.GENERATE),
         )
@@ -272,7 +275,7 @@ class JobsApp:
         book = self._settings.policies
         return Quoting(
             prices,
-            WorkerLoadClient(self._workers or None),
+            WorkerLoadClient(self._workers or None, self._outgoing),
             quotes,
             last_known,
             price=book.of(named.PRICING, named.QUOTE_PRICE),
@@ -303,7 +306,7 @@ class JobsApp:
     def _watcher(self, reader: JobReader, pace: Pace) -> JobWatcher:
         policy = self._settings.policies.of(named.WORKER, named.FOLLOW)
         held = self._settings.watch_buffer
-        progress = WorkerProgress(self._channels, policy=policy)
+        progress = WorkerProgress(self._channels, self._outgoing, policy=policy)
         return JobWatcher(
             reader,
             SharedProgress(progress, held=held),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -58,8 +57,6 @@ class JobsSettings(AdmittingServerSettings, PeerSettings):
     api_keys: whether tenants may call by an API key. api_key_age: a key that was revoked is good no longer
         than this. api_key_outage: so long keys that were good go on while the database is away.
         api_key_pool_size: connections for looking keys up, which nothing else uses.
-    service_token_file: the token that this process calls workers and PricingService with, where they do not
-        know it by its certificate; the file is read again when it changes.
     policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).
     """
 
@@ -102,7 +99,6 @@ class JobsSettings(AdmittingServerSettings, PeerSettings):
     api_key_age: float = Field(default=10.0, gt=0, le=300)
     api_key_outage: float = Field(default=300.0, ge=0, le=86_400)
     api_key_pool_size: int = Field(default=2, gt=0, le=100)
-    service_token_file: Path | None = None
     policies: Annotated[PolicyBook, NoDecode, overriding(POLICIES)] = POLICIES
 
     @property

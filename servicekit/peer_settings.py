@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from servicekit.pem_settings import AUTHORITIES, CERTIFICATE, key_of, together_with
 from servicekit.settings import ProcessSettings
+from transport.bearer import TokenFile, WrongToken
 from transport.files import TlsFiles
 
 
@@ -17,6 +18,7 @@ class PeerSettings(ProcessSettings):
         host of a target, and of a worker's advertised_address, has to be a name in the certificate there.
     peer_certificate_file: the certificate chain shown to those who demand one (mTLS); it may be the server's
         own. peer_key_file: the key of that certificate, not encrypted.
+    peer_token_file: the token that others know this process by, where they do not know its certificate.
     """
 
     peer_ca_file: Annotated[Path | None, AUTHORITIES] = None
@@ -24,6 +26,23 @@ class PeerSettings(ProcessSettings):
     peer_key_file: Annotated[Path | None, key_of("peer_certificate_file")] = Field(
         default=None, validate_default=True
     )
+
+    peer_token_file: Path | None = None
+
+    @field_validator("peer_token_file")
+    @classmethod
+    def _check_token(cls, path: Path | None) -> Path | None:
+        try:
+            if path is not None:
+                TokenFile(path)
+        except WrongToken as error:
+            raise ValueError(str(error)) from error
+        return path
+
+    @property
+    def peer_token(self) -> TokenFile | None:
+        """The token, read again when its file changes."""
+        return None if self.peer_token_file is None else TokenFile(self.peer_token_file)
 
     @property
     def peer_tls_files(self) -> TlsFiles | None:

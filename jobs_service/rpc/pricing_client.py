@@ -15,7 +15,7 @@ from hourglass.pricing.v1.pricing_service_pb2_grpc import PricingServiceStub
 from jobs_service.domain.errors import PricingUnavailable, UnknownModel
 from jobs_service.domain.pricing import Bounds
 from jobs_store.quotes import QuotedModel
-from servicekit.spans import trace_context
+from servicekit.identity.outgoing import Outgoing
 from servicekit.wire_money import amount_of
 from wire.rate_card import rate_card_of
 
@@ -26,8 +26,9 @@ _OUT: Final = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED"})
 class PricingClient:
     """Asks over one channel; `retries` is shared by all requests, because its token bucket is."""
 
-    def __init__(self, channel: grpc.aio.Channel, retries: Retries) -> None:
+    def __init__(self, channel: grpc.aio.Channel, retries: Retries, outgoing: Outgoing) -> None:
         self._stub = PricingServiceStub(channel)
+        self._outgoing = outgoing
         self._retries = retries
 
     async def price(
@@ -58,7 +59,7 @@ class PricingClient:
             request,
             budget=budget,
             policy=policy,
-            metadata=(*attempt.metadata, *trace_context().items()),
+            metadata=(*attempt.metadata, *self._outgoing.metadata()),
             attempt=attempt.attempt,
         )
 

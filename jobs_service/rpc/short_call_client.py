@@ -20,7 +20,7 @@ from jobs_service.domain.short_call import Answered, CallSent, Text, WorkerCall,
 from jobs_service.domain.spec import Spec
 from jobs_store.rate_card import Usage
 from jobs_store.states import ErrorClass, FinishReason
-from servicekit.spans import trace_context
+from servicekit.identity.outgoing import Outgoing
 from wire.enums import from_wire, to_wire
 from wire.rate_card import rate_card_message
 from wire.usage import provider_cost_of, usage_of
@@ -35,9 +35,12 @@ class ShortCallClient:
     connect, generate: policies of waiting for a worker, and of the call.
     """
 
-    def __init__(self, channel: grpc.aio.Channel | None, *, connect: Policy, generate: Policy) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel | None, outgoing: Outgoing, *, connect: Policy, generate: Policy
+    ) -> None:
         self._channel = channel
         self._stub = None if channel is None else WorkerServiceStub(channel)
+        self._outgoing = outgoing
         self._connect = connect
         self._generate = generate
 
@@ -68,7 +71,7 @@ class ShortCallClient:
                 _request(call),
                 budget=budget,
                 policy=self._generate,
-                metadata=tuple(trace_context().items()),
+                metadata=self._outgoing.metadata(tenant=call.tenant),
             ) as responses:
                 async for response in responses:
                     sent = sent or response.HasField("sent")

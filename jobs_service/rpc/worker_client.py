@@ -17,15 +17,16 @@ from jobs_service.domain.quoting import LineStatus, Load
 from jobs_service.rpc.worker_channels import WorkerChannels
 from jobs_store.events import Event
 from jobs_store.identifiers import JobId, Sequence, TenantId
-from servicekit.spans import trace_context
+from servicekit.identity.outgoing import Outgoing
 from wire.events import event_of
 
 
 class WorkerProgress:
     """StreamProgress of whichever worker runs a job."""
 
-    def __init__(self, channels: WorkerChannels, *, policy: Policy) -> None:
+    def __init__(self, channels: WorkerChannels, outgoing: Outgoing, *, policy: Policy) -> None:
         self._channels = channels
+        self._outgoing = outgoing
         self._policy = policy
 
     @asynccontextmanager
@@ -34,7 +35,7 @@ class WorkerProgress:
     ) -> AsyncIterator[AsyncIterator[Event]]:
         """See `ports.EventSource`."""
         request = pb.StreamProgressRequest(tenant_id=tenant, job_id=str(job_id), after_sequence=after)
-        metadata = tuple(trace_context().items())
+        metadata = self._outgoing.metadata(tenant=tenant)
         async with self._channels.lease(address) as channel:
             method = WorkerServiceStub(channel).StreamProgress
             async with stream(
@@ -61,8 +62,9 @@ class _Events(AsyncIterator[Event]):
 class WorkerLoadClient:
     """GetWorkerStatus at the workers' target; without a target nobody looks."""
 
-    def __init__(self, channel: grpc.aio.Channel | None) -> None:
+    def __init__(self, channel: grpc.aio.Channel | None, outgoing: Outgoing) -> None:
         self._stub = None if channel is None else WorkerServiceStub(channel)
+        self._outgoing = outgoing
 
     async def look(self, *, budget: Budget, policy: Policy) -> Load:
         """See `ports.WorkerLook`."""
@@ -72,7 +74,11 @@ class WorkerLoadClient:
             return Load(status=LineStatus.SKIPPED, reason="BUDGET_TOO_LOW")
         try:
             status = await call(
-                self._stub.GetWorkerStatus, pb.GetWorkerStatusRequest(), budget=budget, policy=policy
+                self._stub.GetWorkerStatus,
+                pb.GetWorkerStatusRequest(),
+                budget=budget,
+                policy=policy,
+                metadata=self._outgoing.metadata(),
             )
         except BudgetError as error:
             return Load(status=LineStatus.UNAVAILABLE, reason=error.reason)

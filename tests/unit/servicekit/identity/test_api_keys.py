@@ -94,7 +94,7 @@ async def test_what_never_was_a_key_is_refused_without_a_look_up(shelf: Shelf, t
 
 async def test_a_good_key_is_looked_up_once_as_its_own_tenant(shelf: Shelf) -> None:
     found = await shelf.keys.principal(KEY.text, Budget.for_work(1.0))
-    assert ("acme", "batch", {Scope.READ}) == (found.tenant, found.user, found.scopes)
+    assert ("acme", "batch", frozenset({Scope.READ})) == (found.tenant, found.user, found.scopes)
     assert f"api_key:{KEY.key_id}" == await shelf.ask()
     assert [("acme", KEY.key_id)] == shelf.asked
 

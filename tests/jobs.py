@@ -21,7 +21,7 @@ from jobs_service.app import JobsApp
 from jobs_service.settings import JobsSettings
 from pricing_service.app import build_server, build_service
 from pricing_service.settings import PricingSettings
-from servicekit.call import Authenticate, development_principal
+from servicekit.call import Authenticate
 from servicekit.channels import client_options
 from servicekit.wire_money import money_of
 from tests.postgres import TestDatabase
@@ -159,7 +159,7 @@ async def jobs_server(
     database: TestDatabase,
     *,
     pricing: str,
-    authenticate: Authenticate = development_principal,
+    authenticate: Authenticate | None = None,
     **settings: Any,
 ) -> AsyncIterator[Jobs]:
     """A real JobService over a database, ready; `settings` are those of JobsSettings."""

@@ -22,6 +22,10 @@ _ID_BYTES: Final = 16
 _DIGEST_BYTES: Final = 12
 
 
+# Another tenant's token is told like garbage.
+_NOT_OURS: Final = "was not made by this method for this tenant and these filters"
+
+
 class MalformedToken(ValueError):
     """The token was not made by this method for this tenant and these filters."""
 
@@ -39,7 +43,7 @@ def position_of(token: str, *, tenant: TenantId, wanted: JobFilter) -> JobId:
     raw = _decoded(token)
     last = JobId(UUID(bytes=raw[:_ID_BYTES]))
     if not hmac.compare_digest(raw[_ID_BYTES:], _digest(last, tenant, wanted)):
-        raise MalformedToken("was not made for this tenant and these filters")
+        raise MalformedToken(_NOT_OURS)
     return last
 
 
@@ -47,9 +51,9 @@ def _decoded(token: str) -> bytes:
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise MalformedToken("was not made by this method") from None
+        raise MalformedToken(_NOT_OURS) from None
     if len(raw) != _ID_BYTES + _DIGEST_BYTES:
-        raise MalformedToken("was not made by this method")
+        raise MalformedToken(_NOT_OURS)
     return raw
 
 

@@ -16,7 +16,7 @@ from budget.core import Budget
 from budget.errors import UpstreamError
 from budget.grpc_errors import is_bare_deadline, typed_error
 from budget.policy import Policy
-from budget.spans import GRPC, ClientSpan
+from budget.spans import GrpcSpan
 from budget.spend import spend
 
 Request = TypeVar("Request")
@@ -56,11 +56,14 @@ async def call(
     metadata: Metadata = (),
     attempt: int = 1,
 ) -> Response:
-    """One unary call. Raises BudgetTooLow (not sent), BudgetExhausted, UpstreamTimeout or UpstreamError."""
-    with ClientSpan(policy, GRPC, attempt=attempt):
+    """One unary call, a child of the current span on its way through the services.
+
+    Raises BudgetTooLow (not sent), BudgetExhausted, UpstreamTimeout or UpstreamError.
+    """
+    with GrpcSpan(policy, method, attempt=attempt) as span:
         # Core ends the call at its own deadline, in whatever state the channel is.
         async with spend(budget, policy, attempt=attempt, timed=False) as child:
-            rpc = method(request, timeout=child.wire_timeout(), metadata=tuple(metadata))
+            rpc = method(request, timeout=child.wire_timeout(), metadata=span.headers(metadata))
             try:
                 return await _answer(rpc, child=child, policy=policy)
             finally:
@@ -84,9 +87,9 @@ async def stream(
 
     The whole block is one spend: the policy's limit is the stream's total. Raises what `call` raises.
     """
-    with ClientSpan(policy, GRPC, attempt=attempt):
+    with GrpcSpan(policy, method, attempt=attempt) as span:
         async with spend(budget, policy, attempt=attempt) as child:
-            rpc = method(request, timeout=child.wire_timeout(), metadata=tuple(metadata))
+            rpc = method(request, timeout=child.wire_timeout(), metadata=span.headers(metadata))
             try:
                 yield Responses(rpc, child=child, policy=policy)
             finally:

@@ -14,7 +14,7 @@ from budget.connections import Connections, DatabaseLimits, Phase
 from budget.core import Budget
 from budget.policy import Policy
 from budget.postgres_errors import DRIVER_ERRORS, typed_error
-from budget.spans import POSTGRES, ClientSpan
+from budget.spans import ClientSpan
 from budget.spend import spend
 from budget.transaction import Statements, Transaction, opening
 
@@ -152,7 +152,7 @@ class Database:
         Also raises CommitOutcomeUnknown, unless it only reads, and ValueError for a malformed tenant.
         """
         phase = Phase()
-        with ClientSpan(policy, POSTGRES, attempt=attempt):
+        with ClientSpan(policy, attempt=attempt):
             async with (
                 spend(budget, policy, attempt=attempt, timed_out=phase) as child,
                 self._connections.lend(child, policy, phase) as lent,
@@ -194,7 +194,7 @@ class Database:
         args: tuple[object, ...],
     ) -> Result:
         phase = Phase()
-        with ClientSpan(policy, POSTGRES):
+        with ClientSpan(policy):
             async with (
                 spend(budget, policy, timed_out=phase) as child,
                 self._connections.lend(child, policy, phase) as lent,

@@ -424,15 +424,11 @@ def _database(dsn: SecretStr, suffix: str, *, size: int, statement_cache_size: i
     )
 
 
-async def run(settings: JobsSettings, stopping: asyncio.Event) -> None:
+async def run(settings: JobsSettings, observed: TelemetrySettings, stopping: asyncio.Event) -> None:
     """Serves until `stopping` is set, then drains."""
     telemetry = start_telemetry(
-        APPLICATION,
-        version("hourglass"),
-        TelemetrySettings.load(),
-        metrics_listen=settings.metrics_listen,
+        APPLICATION, version("hourglass"), observed, metrics_listen=settings.metrics_listen
     )
-    _log.info("settings", **settings.redacted())
     try:
         async with JobsApp(settings).serving():
             await stopping.wait()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 from pydantic_settings import NoDecode, SettingsConfigDict
 from typing_extensions import override
 
@@ -16,6 +16,7 @@ from jobs_store.lifetimes import Lifetimes
 from servicekit.admission_settings import AdmittingServerSettings
 from servicekit.peer_settings import PeerSettings
 from servicekit.policy_settings import overriding
+from servicekit.setting_types import ListenAddress, SecretDatabaseUrl
 
 _DAY = 86_400.0
 
@@ -62,15 +63,15 @@ class JobsSettings(AdmittingServerSettings, PeerSettings):
 
     model_config = SettingsConfigDict(env_prefix="HOURGLASS_JOBS_")
 
-    listen: str = "127.0.0.1:50051"
-    database_url: SecretStr
+    listen: ListenAddress = "127.0.0.1:50051"
+    database_url: SecretDatabaseUrl
     pool_size: int = Field(default=8, gt=0, le=1000)
-    worker_database_url: SecretStr | None = None
+    worker_database_url: SecretDatabaseUrl | None = None
     reaper_pool_size: int = Field(default=2, gt=0, le=100)
     overview_pool_size: int = Field(default=2, gt=0, le=100)
-    readonly_database_url: SecretStr | None = None
+    readonly_database_url: SecretDatabaseUrl | None = None
     readonly_pool_size: int = Field(default=2, gt=0, le=100)
-    listen_database_url: SecretStr | None = None
+    listen_database_url: SecretDatabaseUrl | None = None
     statement_cache_size: int = Field(default=100, ge=0)
     pricing_target: str = Field(default="127.0.0.1:50052", min_length=1)
     workers_target: str | None = Field(default=None, min_length=1)

@@ -15,13 +15,14 @@ from servicekit.lifecycle import background_loops
 from servicekit.request import Terms, trusted
 from servicekit.saturation import LoopWatch
 from servicekit.server import Server
-from servicekit.telemetry import TelemetrySettings, start_telemetry
+from servicekit.telemetry import start_telemetry
 
 if TYPE_CHECKING:
     import asyncio
 
     from pricing_service.settings import PricingSettings
     from servicekit.identity.gate import Gate
+    from servicekit.telemetry import TelemetrySettings
 
 LOOP_GRACE = 1.0
 TELEMETRY_STOP_LIMIT = 2.0
@@ -47,13 +48,10 @@ def build_server(settings: PricingSettings, service: PricingService, gate: Gate 
     return server
 
 
-async def run(settings: PricingSettings, stopping: asyncio.Event) -> None:
+async def run(settings: PricingSettings, observed: TelemetrySettings, stopping: asyncio.Event) -> None:
     """Serves until `stopping` is set, then drains."""
     telemetry = start_telemetry(
-        "hourglass-pricing",
-        version("hourglass"),
-        TelemetrySettings.load(),
-        metrics_listen=settings.metrics_listen,
+        "hourglass-pricing", version("hourglass"), observed, metrics_listen=settings.metrics_listen
     )
     try:
         service = build_service(settings)

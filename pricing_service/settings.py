@@ -1,14 +1,14 @@
 """Settings of the pricing process: `HOURGLASS_PRICING_...`."""
 
 from decimal import Decimal
-from pathlib import Path
 
-from pydantic import field_validator
+from pydantic import DirectoryPath, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from pricing_service.domain import markup_fault
 from pricing_service.price_catalog import CATALOG_DIRECTORY
 from servicekit.admission_settings import AdmittingServerSettings
+from servicekit.setting_types import ListenAddress
 
 
 class PricingSettings(AdmittingServerSettings):
@@ -21,9 +21,9 @@ class PricingSettings(AdmittingServerSettings):
 
     model_config = SettingsConfigDict(env_prefix="HOURGLASS_PRICING_")
 
-    listen: str = "127.0.0.1:50052"
+    listen: ListenAddress = "127.0.0.1:50052"
     markup: Decimal = Decimal("0.2")
-    catalog_directory: Path = CATALOG_DIRECTORY
+    catalog_directory: DirectoryPath = CATALOG_DIRECTORY
     catalog_version: str | None = None
 
     @field_validator("markup")

@@ -40,6 +40,8 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
         tracer: trace.Tracer | None = None,
         meter: metrics.Meter | None = None,
     ) -> None:
+        self.address = ""
+        """Where the server listens, once it does."""
         self._methods = methods
         self._terms = terms
         self._tracer = tracer or trace.get_tracer("hourglass.servicekit")
@@ -92,4 +94,4 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
     def _finished(self, label: str, span: trace.Span, report: Report) -> None:
         self._log.write(label, report)
         self._metrics.record(label, report)
-        end_span(span, report)
+        end_span(span, label, report, address=self.address)

@@ -8,7 +8,7 @@ from typing import Final
 
 import grpc
 
-_UNIX: Final = "unix:"
+UNIX: Final = "unix:"
 
 
 class CannotListen(Exception):
@@ -21,7 +21,7 @@ class CannotListen(Exception):
 
 def bind(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None = None) -> str:
     """Binds a server and returns the address with its real port. Raises CannotListen."""
-    if address.startswith(_UNIX):
+    if address.startswith(UNIX):
         _refuse_served_socket(address)
         _add(server, address, credentials)
         return address
@@ -40,7 +40,7 @@ def split(address: str) -> tuple[str, str]:
 
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach an address. Raises CannotListen for what is no address."""
-    return address.startswith(_UNIX) or is_loopback_host(split(address)[0])
+    return address.startswith(UNIX) or is_loopback_host(split(address)[0])
 
 
 def is_loopback_host(host: str) -> bool:
@@ -79,7 +79,7 @@ def _refuse_served_socket(address: str) -> None:
     """Core removes an existing socket file, even one that a living server listens on."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
-            probe.connect(address.removeprefix(_UNIX))
+            probe.connect(address.removeprefix(UNIX))
         except OSError:
             return
     raise CannotListen(address, os.strerror(errno.EADDRINUSE))
@@ -87,7 +87,7 @@ def _refuse_served_socket(address: str) -> None:
 
 def _why(address: str) -> str:
     """Core does not tell: the same bind without it does."""
-    if address.startswith(_UNIX):
+    if address.startswith(UNIX):
         return "the socket cannot be made there"
     host, port = split(address)
     try:

@@ -95,6 +95,7 @@ class Server:
         """Binds, starts and says so. CannotListen when an address is taken."""
         self._add_infrastructure(self._server)
         self._bind()
+        self._interceptor.address = self.address
         if self._settings.admin_listen is not None:
             self._admin = self._admin_server(self._settings.admin_listen)
             await self._admin.start()

@@ -7,20 +7,32 @@ is then `PREFIX` + its name in capitals, or that with `_FILE`: the value is read
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
-from pydantic_settings.exceptions import SettingsError as _UnreadableValue
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from typing_extensions import override
 
 from servicekit.listen import CannotListen, refuse_open_bind
 from servicekit.pem_settings import AUTHORITIES, CERTIFICATE, key_of, together_with
 from servicekit.redaction import HIDDEN, redact
+from servicekit.setting_types import HttpAddress, ListenAddress, LocalAddress
 from transport.files import TlsFiles
 
-_FILE = "_FILE"
+_FILE: Final = "_FILE"
+_OURS: Final = "Value error, "
+"""What pydantic puts before the words of a validator of ours."""
 
 
 class SettingsError(Exception):
@@ -46,12 +58,36 @@ class Settings(BaseSettings):
             settings = cls(**_decoded(cls, contents), **overrides)
         except ValidationError as error:
             problems = {**_problems(cls, error.errors()), **problems}
-        except _UnreadableValue as error:
-            problems = {cls.__name__: str(error), **problems}
         else:
             if not problems:
                 return settings
         raise SettingsError(problems)
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _Environment(settings_cls)
+
+    @classmethod
+    def unknown(cls) -> Mapping[str, str]:
+        """Variables with this prefix that name no setting, each with the one that may have been meant."""
+        prefix = cls.model_config.get("env_prefix", "")
+        known = {cls.variable_of(name) for name in cls.model_fields}
+        strange = [
+            variable
+            for variable in os.environ
+            if prefix
+            and variable.startswith(prefix)
+            and known.isdisjoint({variable, variable.removesuffix(_FILE)})
+        ]
+        return {each: next(iter(get_close_matches(each, known, n=1)), "") for each in strange}
 
     def redacted(self) -> Mapping[str, str]:
         """Every value as text that may be printed: without secrets and passwords."""
@@ -68,6 +104,43 @@ class Settings(BaseSettings):
         if isinstance(alias, str):
             return alias.upper()
         return f"{cls.model_config.get('env_prefix', '')}{name}".upper()
+
+
+First = TypeVar("First", bound=Settings)
+Second = TypeVar("Second", bound=Settings)
+
+
+def load_all(first: type[First], second: type[Second], **overrides: Any) -> tuple[First, Second]:
+    """The settings of a process, of two classes; `overrides` are of the first.
+
+    SettingsError with the problems of both at once.
+    """
+    problems: dict[str, str] = {}
+    loaded: list[Settings] = []
+    for kind, given in ((first, overrides), (second, {})):
+        try:
+            loaded.append(kind.load(**given))
+        except SettingsError as error:
+            problems.update(error.problems)
+    if problems:
+        raise SettingsError(problems)
+    return cast("First", loaded[0]), cast("Second", loaded[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _NotJson:
+    """What stands in the place of a value that cannot be read, so that all others are still checked."""
+
+    why: str
+
+
+class _Environment(EnvSettingsSource):
+    @override
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except ValueError as error:
+            return _NotJson(f"is no JSON: {error}")
 
 
 def _from_files(cls: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -90,7 +163,7 @@ def _from_files(cls: type[Settings], environ: Mapping[str, str]) -> tuple[dict[s
 
 def _decoded(cls: type[Settings], contents: Mapping[str, str]) -> dict[str, Any]:
     """The values by field, read as they would be from variables: JSON where a variable holds JSON."""
-    source = EnvSettingsSource(cls)
+    source = _Environment(cls)
     source.env_vars = {variable.lower(): text for variable, text in contents.items()}
     return source()
 
@@ -109,7 +182,9 @@ def _problems_inside(variable: str, error: ErrorDetails) -> Mapping[str, str]:
     several = getattr(error.get("ctx", {}).get("error"), "problems", None)
     if several:
         return {".".join(filter(None, (variable, path))): problem for path, problem in several.items()}
-    return {variable: "is required" if error["type"] == "missing" else error["msg"]}
+    if isinstance(unreadable := error["input"], _NotJson):
+        return {variable: unreadable.why}
+    return {variable: "is required" if error["type"] == "missing" else error["msg"].removeprefix(_OURS)}
 
 
 class ProcessSettings(Settings):
@@ -148,17 +223,17 @@ class ServerSettings(ProcessSettings):
     ledger_tenants: tenants who get the ledger in the trailing metadata; everyone when unset.
     """
 
-    listen: str = "127.0.0.1:0"
+    listen: ListenAddress = "127.0.0.1:0"
     insecure: bool = False
     tls_certificate_file: Annotated[Path | None, CERTIFICATE] = None
     tls_key_file: Annotated[Path | None, key_of("tls_certificate_file")] = Field(
         default=None, validate_default=True
     )
     tls_client_ca_file: Annotated[Path | None, AUTHORITIES, together_with("tls_certificate_file")] = None
-    mtls_listen: Annotated[str | None, together_with("tls_client_ca_file")] = None
+    mtls_listen: Annotated[ListenAddress | None, together_with("tls_client_ca_file")] = None
     tls_reload_interval: float = Field(default=5.0, gt=0)
-    admin_listen: str | None = None
-    metrics_listen: str | None = None
+    admin_listen: LocalAddress | None = None
+    metrics_listen: HttpAddress | None = None
     reflection: bool = True
     drain_grace: float = Field(default=10.0, gt=0)
     settle: float = Field(default=0.0, ge=0)

@@ -1,5 +1,7 @@
 """The server span of a request (RPC semantic conventions 1.44), its status set from the verdict."""
 
+import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -9,9 +11,13 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from budget.core import Budget
+from budget.ledger import Spend
+from budget.spans import GRPC, server_attributes, trace_headers
 from servicekit.report import Report
 
 OTHER_METHOD: Final = "_OTHER"
+_LONGEST_METHOD: Final = 256
 _W3C: Final = TraceContextTextMapPropagator()
 
 
@@ -23,66 +29,97 @@ def server_span(tracer: Tracer, method: str, metadata: Mapping[str, str], peer: 
     hands on the caller's context as it came, so that whoever is called still belongs to the trace.
     """
     parent = _W3C.extract(metadata)
-    attributes = {"rpc.system.name": "grpc", "rpc.method": method}
+    attributes = {**GRPC, "rpc.method": method}
     span = tracer.start_span(method, context=parent, kind=SpanKind.SERVER, attributes=attributes)
     if span.is_recording():
-        span.set_attribute("network.peer.address", _address(peer))
+        span.set_attributes(_peer(peer))
     elif (callers := trace.get_current_span(parent)).get_span_context().is_valid:
         span = callers
     with trace.use_span(span, record_exception=False, set_status_on_exception=False):
         yield span
 
 
-def _address(peer: str) -> str:
-    """The address in gRPC's `ipv4:127.0.0.1:40000`, `ipv6:%5B::1%5D:40000` or `unix:/path`."""
+def _peer(peer: str) -> Mapping[str, str | int]:
+    """What gRPC's `ipv4:127.0.0.1:40000`, `ipv6:%5B::1%5D:40000` or `unix:/path` says of the other end."""
     scheme, _, rest = unquote(peer).partition(":")
-    return rest if scheme == "unix" else rest.rpartition(":")[0].strip("[]")
+    host, _, port = rest.rpartition(":")
+    if scheme == "unix" or not port.isdecimal():
+        return {"network.peer.address": rest, "network.transport": scheme}
+    return {
+        "network.peer.address": host.strip("[]"),
+        "network.peer.port": int(port),
+        "network.transport": "tcp",
+    }
 
 
 def trace_context() -> Mapping[str, str]:
     """The W3C headers of the current span: `traceparent` and `tracestate`, where there is one."""
-    headers: dict[str, str] = {}
-    _W3C.inject(headers)
-    return headers
+    return dict(trace_headers(trace.get_current_span()))
 
 
-def end_span(span: Span, report: Report) -> None:
-    """Writes the ledger as events, the verdict as status, and ends the span."""
+def end_span(span: Span, label: str, report: Report, *, address: str = "") -> None:
+    """Writes the ledger as events, the verdict as status, and ends the span.
+
+    label: the method as the server names it. address: where it listens.
+    """
     if not span.is_recording():
         return
     verdict = report.verdict
     span.set_attributes(
         {
+            **server_attributes(address),
             "rpc.response.status_code": verdict.code.name,
             "hourglass.ending": verdict.ending.value,
-            "hourglass.budget.initial": report.budget.initial,
-            "hourglass.budget.remaining": report.budget.remaining(),
+            **_finite(
+                {
+                    "hourglass.budget.initial": report.budget.initial,
+                    "hourglass.budget.remaining": report.budget.remaining(),
+                }
+            ),
         }
     )
+    if label == OTHER_METHOD:
+        span.set_attribute("rpc.method_original", report.method[:_LONGEST_METHOD])
     if report.principal is not None:
         span.set_attribute("hourglass.tenant", report.principal.tenant)
-        span.set_attribute("hourglass.user", report.principal.user)
-        span.set_attribute("hourglass.authenticated_by", report.principal.authenticated_by)
+    if verdict.reason:
+        span.set_attribute("hourglass.reason", verdict.reason)
     if report.failed:
-        span.set_attribute("error.type", verdict.reason or verdict.code.name)
+        span.set_attribute("error.type", verdict.code.name)
         span.set_status(Status(StatusCode.ERROR, verdict.reason))
     if verdict.reason == "INTERNAL" and verdict.error is not None:
         span.set_attribute("exception.type", type(verdict.error).__qualname__)
-    _add_ledger(span, report)
+    _add_ledger(span, report.budget)
     span.end()
 
 
-def _add_ledger(span: Span, report: Report) -> None:
-    for spend in report.budget.ledger.spends:
-        attributes: dict[str, str | int | float | bool] = {
-            "dependency": spend.dependency,
-            "method": spend.method,
-            "remaining": spend.remaining,
-            "limit": spend.limit,
-            "took": spend.took,
-            "outcome": spend.outcome.value,
-            "attempt": spend.attempt,
-            "reason": spend.reason,
-            "would_cut": spend.would_cut,
-        }
-        span.add_event("budget.spend", attributes)
+def _add_ledger(span: Span, budget: Budget) -> None:
+    """Every spend of a budget as an event, at the time when it began."""
+    now, wall = budget.clock(), time.time_ns()
+    for spend in budget.ledger.spends:
+        began = now if spend.started is None else spend.started
+        span.add_event("hourglass.budget.spend", _facts(spend), timestamp=wall - int((now - began) * 1e9))
+
+
+def _facts(spend: Spend) -> Mapping[str, str | int | float]:
+    """What an event tells of a spend. Times are seconds; a limit that there is not is left out."""
+    return {
+        "hourglass.dependency": spend.dependency,
+        "hourglass.dependency.method": spend.method,
+        "hourglass.attempt": spend.attempt,
+        "hourglass.outcome": spend.outcome.value,
+        **_finite(
+            {
+                "hourglass.budget.remaining": spend.remaining,
+                "hourglass.budget.limit": spend.limit,
+                "hourglass.budget.took": spend.took,
+            }
+        ),
+        **({"hourglass.reason": spend.reason} if spend.reason else {}),
+        **({"hourglass.would_cut": True} if spend.would_cut else {}),
+    }
+
+
+def _finite(times: Mapping[str, float]) -> Mapping[str, float]:
+    """Without those that never end: no format of numbers outside Python has a common word for them."""
+    return {name: seconds for name, seconds in times.items() if math.isfinite(seconds)}

@@ -1,6 +1,7 @@
 """OpenTelemetry of a process: the SDK wired, the OTEL_* variables respected, no exporter unless asked for.
 
-The SDK reads its own variables (OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_EXPORTER_*).
+The SDK reads its own variables (OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_EXPORTER_*);
+what it would only warn of (a sampler that it does not know) is an error of the settings here.
 Here only the choice of exporters is made: none by default, `otlp` when OTEL_TRACES_EXPORTER or
 OTEL_METRICS_EXPORTER says so or an OTLP endpoint is set. (The specification's default is otlp, which would
 make every process without a collector report failures.)
@@ -12,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import structlog
 from opentelemetry import metrics, trace
@@ -21,32 +22,66 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from budget.core import Budget
 from servicekit.listen import CannotListen
+from servicekit.sampling import linked
 from servicekit.scraping import Scraping
 from servicekit.settings import Settings
 
+Exporter = Literal["otlp", "none"]
+ContentCapture = Literal["NO_CONTENT", "SPAN_ONLY"]
+TraceSampler = Literal[
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+]
+
 
 class TelemetrySettings(Settings):
-    """The standard variables that choose exporters.
+    """The standard variables that choose exporters, and those that the SDK itself would only warn of.
 
     sdk_disabled: no spans and no metrics at all, not even ids. service_name: instead of the process's own.
     traces_exporter, metrics_exporter: `otlp` or `none`; unset, an endpoint decides.
     exporter_otlp_endpoint: where spans and metrics go. exporter_otlp_traces_endpoint: spans instead.
         exporter_otlp_metrics_endpoint: metrics instead.
+    exporter_otlp_protocol: gRPC is the only one that is spoken here.
+    traces_sampler: which requests without a parent are recorded; the `parentbased_` ones obey the caller's
+        decision, and a job's attempts that of the request that made the job. traces_sampler_arg: the share,
+        where the sampler is a ratio.
+    instrumentation_genai_capture_message_content: `SPAN_ONLY` (or `true`) writes prompts and answers into the
+        spans of provider calls. Off by default: they are the tenants' own.
     """
 
-    model_config = SettingsConfigDict(env_prefix="OTEL_")
+    model_config = SettingsConfigDict(env_prefix="OTEL_", env_ignore_empty=True)
 
     sdk_disabled: bool = False
     service_name: str | None = None
-    traces_exporter: str | None = None
-    metrics_exporter: str | None = None
+    traces_exporter: Exporter | None = None
+    metrics_exporter: Exporter | None = None
     exporter_otlp_endpoint: str | None = None
     exporter_otlp_traces_endpoint: str | None = None
     exporter_otlp_metrics_endpoint: str | None = None
+    exporter_otlp_protocol: Literal["grpc"] = "grpc"
+    traces_sampler: TraceSampler = "parentbased_always_on"
+    traces_sampler_arg: Annotated[float, Field(ge=0, le=1)] = 1.0
+    instrumentation_genai_capture_message_content: ContentCapture = "NO_CONTENT"
+
+    @field_validator("instrumentation_genai_capture_message_content", mode="before")
+    @classmethod
+    def _as_written_before(cls, value: object) -> object:
+        """The convention's first form of it was a boolean."""
+        return {"true": "SPAN_ONLY", "false": "NO_CONTENT"}.get(str(value).lower(), str(value).upper())
+
+    @field_validator("traces_sampler", mode="before")
+    @classmethod
+    def _in_small_letters(cls, value: object) -> object:
+        return str(value).lower()
 
     @property
     def exports_traces(self) -> bool:
@@ -62,13 +97,14 @@ class TelemetrySettings(Settings):
             self.metrics_exporter, self.exporter_otlp_metrics_endpoint or self.exporter_otlp_endpoint
         )
 
+    @property
+    def captures_content(self) -> bool:
+        """Whether spans of provider calls show what was said."""
+        return self.instrumentation_genai_capture_message_content == "SPAN_ONLY"
 
-def _wanted(exporter: str | None, endpoint: str | None) -> bool:
-    if exporter in {None, ""}:
-        return bool(endpoint)
-    if exporter not in {"otlp", "none"}:
-        raise ValueError(f"OTEL_*_EXPORTER: {exporter!r}, wanted otlp or none")
-    return exporter == "otlp"
+
+def _wanted(exporter: Exporter | None, endpoint: str | None) -> bool:
+    return bool(endpoint) if exporter is None else exporter == "otlp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +144,8 @@ def start_telemetry(
     """Makes the providers and installs them as OpenTelemetry's global ones, once a process.
 
     metrics_listen: where Prometheus scrapes; None for nowhere.
-    ValueError when an exporter is asked for that is not known, ImportError when it is not installed,
-    CannotListen when `metrics_listen` is taken, or when the SDK is disabled and there would be nothing.
+    ImportError when an exporter is asked for that is not installed, CannotListen when `metrics_listen` is
+    taken, or when the SDK is disabled and there would be nothing.
     """
     if settings.sdk_disabled:
         if metrics_listen is not None:
@@ -121,6 +157,7 @@ def start_telemetry(
     traces = TracerProvider(
         resource=resource, shutdown_on_exit=False, sampler=None if processors else sampling.ALWAYS_OFF
     )
+    traces.sampler = linked(traces.sampler)
     for processor in processors:
         traces.add_span_processor(processor)
     scraping = _scraping(metrics_listen)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ from servicekit.lifecycle import background_loops
 from servicekit.request import Terms, trusted
 from servicekit.saturation import LoopWatch, observe_databases
 from servicekit.server import Server
-from servicekit.telemetry import TelemetrySettings, start_telemetry
+from servicekit.telemetry import start_telemetry
 from worker.active import ActiveRuns
 from worker.claimer import Claimer, ClaimTerms
 from worker.connections import Connections, until_either
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from jobs_store.creation import PolicyOf
     from jobs_store.signals import Notify
     from servicekit.lifecycle import Loop, Loops
+    from servicekit.telemetry import TelemetrySettings
     from worker.providers.protocol import Provider
     from worker.providers.routes import ProviderRoute
     from worker.settings import WorkerSettings
@@ -88,16 +90,14 @@ class DrainOrder:
         return own if self.grace is None else min(own, self.grace)
 
 
-async def run(settings: WorkerSettings, stopping: asyncio.Event) -> None:
+async def run(settings: WorkerSettings, observed: TelemetrySettings, stopping: asyncio.Event) -> None:
     """Runs jobs until `stopping` is set, then drains."""
     telemetry = start_telemetry(
-        "hourglass-worker",
-        version("hourglass"),
-        TelemetrySettings.load(),
-        metrics_listen=settings.metrics_listen,
+        "hourglass-worker", version("hourglass"), observed, metrics_listen=settings.metrics_listen
     )
+    provider_of = partial(OpenAICompatible, capture_content=observed.captures_content)
     try:
-        async with working(settings, stopping):
+        async with working(settings, stopping, provider_of=provider_of):
             await stopping.wait()
     finally:
         await telemetry.stop(Budget.for_work(TELEMETRY_STOP_LIMIT))

@@ -14,6 +14,8 @@ import structlog
 
 from budget.core import Budget
 from budget.errors import BudgetTooLow, CommitOutcomeUnknown, DatabaseUnavailable, PoolTimeout
+from budget.policy import Policy
+from budget.spans import ClientSpan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,17 +50,22 @@ class GroupCommit(Generic[Item, Answer]):
         """Statements so far."""
         self._write = write
         self._limit = limit
+        self._policy = Policy(dependency="postgres", method=name, limit=limit)
         self._largest = largest
         self._writers = writers
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._due = asyncio.Event()
 
     async def submit(self, item: Item) -> Answer:
-        """The answer to one item, from the batch that it went with. Raises what its write raised."""
+        """The answer to one item, from the batch that it went with. Raises what its write raised.
+
+        Its wait is a span: the statement itself belongs to all who are in the batch, and to no trace.
+        """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         self._due.set()
-        return await answer
+        with ClientSpan(self._policy):
+            return await answer
 
     async def run(self, stop: asyncio.Event) -> None:
         """Writes until `stop` is set and nothing waits."""

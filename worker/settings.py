@@ -2,15 +2,17 @@
 
 import os
 import socket
-from typing import Annotated, Final, Self
+from math import inf
+from typing import Annotated, Final
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from budget.policies import PolicyBook
 from jobs_store.lifetimes import Lifetimes
 from servicekit.admission_settings import AdmittingServerSettings
 from servicekit.policy_settings import overriding
+from servicekit.setting_types import DatabaseUrl, ListenAddress
 from worker.policies import POLICIES
 from worker.providers.routes import ProviderRoute, Routes
 
@@ -58,14 +60,14 @@ class WorkerSettings(AdmittingServerSettings):
 
     model_config = SettingsConfigDict(env_prefix="HOURGLASS_WORKER_")
 
-    listen: str = "127.0.0.1:50053"
-    database_url: str
+    listen: ListenAddress = "127.0.0.1:50053"
+    database_url: DatabaseUrl
     database_size: int = Field(default=6, ge=1, le=100)
-    direct_database_url: str | None = None
+    direct_database_url: DatabaseUrl | None = None
     statement_cache_size: int = Field(default=100, ge=0)
     wake_ups: bool = True
     name: str = Field(default_factory=_name, min_length=1, max_length=200)
-    advertised_address: str | None = None
+    advertised_address: str | None = Field(default=None, validate_default=True)
     routes: tuple[ProviderRoute, ...] = Field(min_length=1)
 
     slots: int = Field(default=64, ge=1, le=10_000)
@@ -76,7 +78,7 @@ class WorkerSettings(AdmittingServerSettings):
     lease: float = Field(default=30.0, gt=0)
     renewal_interval: float = Field(default=8.0, gt=0)
     renewal_retry: float = Field(default=0.5, gt=0)
-    cut_off: float = Field(default=24.0, gt=0)
+    cut_off: float = Field(default=24.0, gt=0, validate_default=True)
 
     coalesce: float = Field(default=0.03, ge=0)
     flush_interval: float = Field(default=0.2, gt=0)
@@ -104,11 +106,25 @@ class WorkerSettings(AdmittingServerSettings):
     retention: Lifetimes = Field(default_factory=Lifetimes)
     retention_interval: float = Field(default=3600.0, gt=0)
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not self.renewal_interval < self.cut_off < self.lease:
-            raise ValueError("wanted: renewal_interval < cut_off < lease")
-        Routes(routes=self.routes)  # names twice
-        if self.advertised_address is None and self.listen.rpartition(":")[0] in _WILDCARDS:
-            raise ValueError("advertised_address is required, since listen names no address to reach")
-        return self
+    @field_validator("cut_off")
+    @classmethod
+    def _check_cut_off(cls, cut_off: float, info: ValidationInfo) -> float:
+        renewal, lease = info.data.get("renewal_interval", 0.0), info.data.get("lease", inf)
+        if not renewal < cut_off < lease:
+            raise ValueError(
+                f"is {cut_off:g}; wanted: renewal_interval ({renewal:g}) < cut_off < lease ({lease:g})"
+            )
+        return cut_off
+
+    @field_validator("routes")
+    @classmethod
+    def _check_names(cls, routes: tuple[ProviderRoute, ...]) -> tuple[ProviderRoute, ...]:
+        Routes(routes=routes)
+        return routes
+
+    @field_validator("advertised_address")
+    @classmethod
+    def _check_reachable(cls, address: str | None, info: ValidationInfo) -> str | None:
+        if address is None and info.data.get("listen", "").rpartition(":")[0] in _WILDCARDS:
+            raise ValueError("is required, since the worker listens on no address that can be reached")
+        return address

@@ -1,13 +1,15 @@
 """Spans of runs. A run is work of its own, so its span is a root that links to the request that made the job.
 
-Messaging semantic conventions: the one who processes links to the one who created. Calls to providers have
-spans of their own below it (`worker.providers.spans`).
+Messaging semantic conventions 1.44: the one who processes links to the one who created. Every attempt is a
+trace of its own, the first like the later ones: it begins when that request has long been answered, and
+lasts as long as it takes. `servicekit.sampling` records the attempts of jobs whose requests are recorded.
+Calls to providers have spans of their own below it (`worker.providers.spans`).
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -15,12 +17,13 @@ from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from jobs_store.runs import Claimed
 
-_W3C = TraceContextTextMapPropagator()
-_NO_PARENT = otel_context.Context()
+_W3C: Final = TraceContextTextMapPropagator()
+_NO_PARENT: Final = otel_context.Context()
+_SYSTEM: Final = {"messaging.system": "hourglass"}
 
 
 class RunTraces:
@@ -32,32 +35,47 @@ class RunTraces:
     def claim(self, started: int, runs: int) -> None:
         """The span of a claim that brought `runs` jobs; `started` in nanoseconds since the Unix epoch."""
         span = self._tracer.start_span(
-            "claim", context=_NO_PARENT, start_time=started, attributes={"hourglass.claim.runs": runs}
+            "claim",
+            context=_NO_PARENT,
+            kind=SpanKind.CLIENT,
+            start_time=started,
+            attributes={
+                **_SYSTEM,
+                "messaging.operation.name": "claim",
+                "messaging.operation.type": "receive",
+                "messaging.batch.message_count": runs,
+            },
         )
         span.end()
 
     @contextmanager
     def run(self, claimed: Claimed) -> Iterator[trace.Span]:
         """The span of one run, current in the block."""
-        attributes: dict[str, str | int] = {
-            "hourglass.tenant": claimed.tenant,
-            "hourglass.job.id": str(claimed.job_id),
-            "hourglass.job.lane": claimed.lane,
-            "hourglass.attempt.number": claimed.attempt_number,
-        }
         with self._tracer.start_as_current_span(
             f"run {claimed.lane}",
             context=_NO_PARENT,
             kind=SpanKind.CONSUMER,
-            attributes=attributes,
+            attributes=_attributes(claimed),
+            links=_made_by(claimed),
         ) as span:
-            if span.is_recording():
-                _link(span, claimed)
             yield span
 
 
-def _link(span: trace.Span, claimed: Claimed) -> None:
+def _attributes(claimed: Claimed) -> Mapping[str, str | int]:
+    return {
+        **_SYSTEM,
+        "messaging.operation.name": "run",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": claimed.lane,
+        "messaging.message.id": str(claimed.job_id),
+        "hourglass.tenant": claimed.tenant,
+        "hourglass.job.id": str(claimed.job_id),
+        "hourglass.attempt.number": claimed.attempt_number,
+    }
+
+
+def _made_by(claimed: Claimed) -> Sequence[trace.Link]:
+    """The span of the request that made the job. Given at the start, because samplers look at links."""
     headers = {"traceparent": claimed.traceparent, "tracestate": claimed.tracestate}
-    made_by = trace.get_current_span(_W3C.extract(headers, context=_NO_PARENT)).get_span_context()
-    if made_by.is_valid:
-        span.add_link(made_by)
+    context = trace.get_current_span(_W3C.extract(headers, context=_NO_PARENT)).get_span_context()
+    return (trace.Link(context),) if context.is_valid else ()

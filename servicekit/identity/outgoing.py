@@ -1,7 +1,6 @@
-"""What goes with each call to another process of ours: the trace, who calls, and for whom."""
+"""What goes with each call to another process of ours, beside its trace: who calls, and for whom."""
 
 from servicekit.call import TENANT_HEADER
-from servicekit.spans import trace_context
 from transport.bearer import Metadata, Token, bearer
 
 
@@ -14,4 +13,4 @@ class Outgoing:
     def metadata(self, *, tenant: str = "") -> Metadata:
         """tenant: for whom the call is; empty: for nobody."""
         spoken_for = ((TENANT_HEADER, tenant),) if tenant else ()
-        return (*trace_context().items(), *bearer(self._token), *spoken_for)
+        return (*bearer(self._token), *spoken_for)

@@ -30,8 +30,8 @@ def test_the_process_says_where_it_serves_and_ends_with_0_on_sigterm() -> None:
     process = start()
     try:
         assert process.stdout is not None
-        line = json.loads(process.stdout.readline())
-        assert line["event"] == "serving"
+        settings, line = (json.loads(process.stdout.readline()) for _ in range(2))
+        assert (settings["event"], line["event"]) == ("settings", "serving")
         assert line["price_version"].endswith("-m0.2")
         with grpc.insecure_channel(line["address"]) as channel:
             health: Any = health_pb2_grpc.HealthStub(channel)

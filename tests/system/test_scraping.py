@@ -37,7 +37,8 @@ def pricing(**variables: str) -> Iterator[Mapping[str, str]]:
         told: dict[str, str] = {}
         while "serving" not in told:
             line = json.loads(process.stdout.readline())
-            told[line["event"]] = line.get("address", "")
+            if "address" in line:
+                told[line["event"]] = line["address"]
         yield told
     finally:
         process.send_signal(signal.SIGTERM)

@@ -23,8 +23,14 @@ _FILTERED = "content_filter"
 class Answer:
     """One answer as it arrives."""
 
-    def __init__(self, *, provider: str) -> None:
+    def __init__(self, *, provider: str, keep_text: bool = False) -> None:
         self.provider_request_id = ""
+        self.model = ""
+        """The one that answers, as the provider says."""
+        self.began: float | None = None
+        """When its first text was there, on the monotonic clock: told by who reads it."""
+        self.kept: list[str] | None = [] if keep_text else None
+        """Its text so far, where somebody wants it."""
         self.usage: Usage | None = None
         self.finish_reason = ""
         self.provider = provider
@@ -39,22 +45,28 @@ class Answer:
     def read(self, chunk: ChatCompletionChunk) -> Iterator[Delta]:
         """Takes in a chunk; its text comes out. Providers leave out fields that the protocol requires."""
         self.provider_request_id = self.provider_request_id or storable(chunk.id or "")
+        self.model = self.model or storable(getattr(chunk, "model", None) or "")
         self.usage = usage_of(chunk.usage) or self.usage
         for choice in (chunk.choices or ())[:1]:
             self.finish_reason = storable(choice.finish_reason or "") or self.finish_reason
             piece = getattr(choice.delta, "content", None)
             if text := self._text.feed(piece or ""):
                 self.text_seen = True
-                yield Delta(text=text)
+                yield self._delta(text)
 
     def end(self) -> Iterator[GenerationEvent]:
         """The last events of a stream that has ended; `fault` says whether it ended well."""
         if rest := self._text.finish():
-            yield Delta(text=rest)
+            yield self._delta(rest)
         if self.usage is not None:
             yield UsageReport(usage=self.usage)
         if self.fault() is None:
             yield Finished(finish_reason=self.finish_reason, provider_request_id=self.provider_request_id)
+
+    def _delta(self, text: str) -> Delta:
+        if self.kept is not None:
+            self.kept.append(text)
+        return Delta(text=text)
 
     def fault(self) -> ProviderError | None:
         """What is wrong with an answer that has ended; None if nothing is."""

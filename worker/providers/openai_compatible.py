@@ -25,7 +25,7 @@ from worker.providers.protocol import FoundAnswer, NoAnswer, StillRunning
 from worker.providers.reading import AnswerSource, Events
 from worker.providers.routes import TokenLimitField
 from worker.providers.sending import KEY_HEADER, WatchedTransport
-from worker.providers.spans import end_span, start_span
+from worker.providers.spans import ProviderSpan
 from worker.providers.storable_text import storable
 
 if TYPE_CHECKING:
@@ -47,10 +47,14 @@ _LOOK_UP: Final = "look_up"
 
 
 class OpenAICompatible:
-    """One provider route. Holds its connections; safe for many calls at once."""
+    """One provider route. Holds its connections; safe for many calls at once.
 
-    def __init__(self, route: ProviderRoute) -> None:
+    capture_content: write prompts and answers into the spans of its calls.
+    """
+
+    def __init__(self, route: ProviderRoute, *, capture_content: bool = False) -> None:
         self._route = route
+        self._capture_content = capture_content
         self._transport = WatchedTransport(
             proxy=route.proxy, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64)
         )
@@ -77,18 +81,19 @@ class OpenAICompatible:
         self, request: GenerationRequest, *, budget: Budget
     ) -> AsyncIterator[AsyncIterator[GenerationEvent]]:
         """See `Provider.stream`."""
-        answer, span = Answer(provider=self.name), start_span(self._route, request)
+        span = ProviderSpan(self._route, request, capture_content=self._capture_content)
+        answer = Answer(provider=self.name, keep_text=span.captures)
         with self._transport.watch(request.request_key) as sending:
             try:
                 async with self._chunks(request, answer, sending, budget) as chunks:
                     yield Events(chunks, answer)
             except BaseException as error:
                 ending = self._ending(error, answer, sending)
-                end_span(span, ending, answer)
+                span.end(ending, answer)
                 if ending is error:
                     raise
                 raise ending from error
-        end_span(span, None, answer)
+        span.end(None, answer)
 
     async def look_up(self, request_key: str, *, budget: Budget) -> LookUp:
         """See `Provider.look_up`."""

@@ -6,6 +6,7 @@ Both classes are iterators, not generators: there is nothing to leave open.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Self
 
@@ -52,6 +53,8 @@ class AnswerSource:
             if text is None:
                 raise StopAsyncIteration
             if self._answer.text_seen or self._answer.whole:
+                if self._answer.began is None:
+                    self._answer.began = time.monotonic()
                 return text
 
     async def close(self) -> None:

@@ -132,6 +132,7 @@ async def test_an_unknown_method_says_so_with_a_reason_and_without_its_name_as_a
     assert (grpc.StatusCode.UNIMPLEMENTED, "METHOD_NOT_FOUND") == (answer.code, answer.reason)
     assert "test.v1.TestService/Nope" == line["method"]
     assert "_OTHER" == span.name
+    assert "test.v1.TestService/Nope" == (span.attributes or {})["rpc.method_original"]
 
 
 async def test_ledger_spends_reach_the_caller_in_text_and_in_binary() -> None:
@@ -155,7 +156,9 @@ async def test_ledger_spends_reach_the_caller_in_text_and_in_binary() -> None:
     ]
     assert 0.012 == ledger.spends[0].took_duration.ToTimedelta().total_seconds()
     assert 1.9 < ledger.initial_duration.ToTimedelta().total_seconds() <= 2.02
-    assert ["GetPrice", "create_job"] == [(event.attributes or {})["method"] for event in span.events]
+    assert ["GetPrice", "create_job"] == [
+        (event.attributes or {})["hourglass.dependency.method"] for event in span.events
+    ]
 
 
 def _spend(dependency: str, name: str, outcome: Outcome, took: float = 0.012) -> Spend:

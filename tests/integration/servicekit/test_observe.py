@@ -42,6 +42,6 @@ async def test_a_slow_dependency_is_cut_or_only_counted(
     assert answer == seen.messages
     assert would_cut == [spent.would_cut for spent in seen.ledger.spends]
     assert would_cut == [spent.would_cut for spent in parse_text(text).spends]
-    assert would_cut == [(event.attributes or {})["would_cut"] for event in span.events]
+    assert would_cut == [(event.attributes or {}).get("hourglass.would_cut", False) for event in span.events]
     assert sum(would_cut) == counted(reader, "hourglass.budget.would_cut")
     provider.shutdown()

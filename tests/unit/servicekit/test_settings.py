@@ -1,13 +1,21 @@
 """Settings are read once, checked at the start, and printed without their secrets."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError
 from pydantic_settings import SettingsConfigDict
 
 from servicekit.redaction import redact
-from servicekit.settings import ServerSettings, Settings, SettingsError
+from servicekit.setting_types import (
+    DatabaseUrl,
+    HttpAddress,
+    ListenAddress,
+    LocalAddress,
+    SecretDatabaseUrl,
+)
+from servicekit.settings import ServerSettings, Settings, SettingsError, load_all
 
 
 class Example(Settings):
@@ -61,7 +69,7 @@ def test_what_is_json_in_a_variable_is_json_in_a_file(
     assert (1, 2) == Listed.load().numbers
 
     (tmp_path / "numbers").write_text("[1,")
-    with pytest.raises(SettingsError, match="numbers"):
+    with pytest.raises(SettingsError, match="LISTED_NUMBERS: is no JSON"):
         Listed.load()
 
 
@@ -115,3 +123,61 @@ def test_trusted_tenants_are_a_comma_separated_list(monkeypatch: pytest.MonkeyPa
     assert ServerSettings.load().ledger_tenants is None
     monkeypatch.setenv("LEDGER_TENANTS", "ops, demo")
     assert frozenset({"ops", "demo"}) == ServerSettings.load().ledger_tenants
+
+
+def test_what_is_no_json_hides_no_other_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Listed(Settings):
+        names: tuple[str, ...]
+        port: int
+
+    monkeypatch.setenv("NAMES", '["a", "hunter2"')
+    monkeypatch.setenv("PORT", "x")
+    with pytest.raises(SettingsError) as error:
+        Listed.load()
+
+    assert {"NAMES", "PORT"} == error.value.problems.keys()
+    assert error.value.problems["NAMES"].startswith("is no JSON: Expecting ',' delimiter")
+    assert "hunter2" not in str(error.value)
+
+
+def test_the_problems_of_two_classes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXAMPLE_PORT", "-1")
+    monkeypatch.setenv("LISTEN", "nowhere")
+    with pytest.raises(SettingsError) as error:
+        load_all(Example, ServerSettings)
+
+    assert {"EXAMPLE_PORT", "EXAMPLE_TOKEN", "LISTEN"} == error.value.problems.keys()
+
+
+def test_a_variable_that_names_no_setting_is_told_with_its_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXAMPLE_PROT", "1")
+    monkeypatch.setenv("EXAMPLE_TOKEN_FILE", "/t")
+
+    assert {"EXAMPLE_PROT": "EXAMPLE_PORT"} == Example.unknown()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wanted"),
+    [
+        (ListenAddress, "nowhere", "wanted host:port or unix:/path"),
+        (ListenAddress, "h:99999", "wanted host:port or unix:/path"),
+        (HttpAddress, "unix:/s", "is no host:port"),
+        (LocalAddress, "10.0.0.1:1", "wanted loopback"),
+        (SecretDatabaseUrl, "mysql://u:hunter2@h/d", "wanted postgresql://"),
+        (DatabaseUrl, "postgresql://u:hunter2@h:port/d", "its port must be a number"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused(kind: Any, value: str, wanted: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        TypeAdapter(kind).validate_python(value)
+
+    (problem,) = error.value.errors()
+    assert wanted in problem["msg"]
+    assert "hunter2" not in problem["msg"]
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:p@h1:5432,h2:5433/d", "postgres://u@[::1]:5432/d", "postgresql:///d?host=/run"]
+)
+def test_every_form_of_a_database_url_is_taken(url: str) -> None:
+    assert url == TypeAdapter(DatabaseUrl).validate_python(url)

@@ -30,6 +30,8 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except ReaderGone:
         return _reader_gone()
+    except OSError as error:
+        return _told(f"CANNOT_WRITE: {error.strerror or error}", ExitCode.REFUSED)
     except Exception as error:  # noqa: BLE001 - a fault of ours is told like every other failure
         return _told(f"INTERNAL: {type(error).__name__}: {error}", ExitCode.REFUSED)
     return ended if isinstance(ended, int) else ExitCode.OK

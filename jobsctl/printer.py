@@ -2,13 +2,16 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.padding import Padding
+from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -86,7 +89,19 @@ class Printer:
             table.add_column(column.upper(), justify=side, overflow="fold")  # type: ignore[arg-type] # a literal
         for row in rows:
             table.add_row(*(Text(printable(cell)) for cell in row))
-        self._print(table)
+        self._print(self._unfolded(table))
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[Callable[[str], None]]:
+        """While something is waited for: one line on stderr that is drawn over, for whoever watches.
+
+        What is handed out changes the line; without a terminal it does nothing.
+        """
+        if not self.errors.is_terminal or self.errors.is_dumb_terminal or not self.out.is_terminal:
+            yield _nothing
+            return
+        with self.errors.status(Text(printable(text)), spinner_style="cyan") as status:
+            yield lambda text: status.update(Text(printable(text)))
 
     def remark(self, text: str) -> None:
         """Something about the command itself, on stderr."""
@@ -100,10 +115,16 @@ class Printer:
             for part in ledger_lines(ledger, width=width, unicode=unicode):
                 self.errors.print(part)
 
+    def _unfolded(self, table: Table) -> RenderableType:
+        """One line a row: a terminal that is too narrow breaks it where it ends, and ids stay whole."""
+        options = self.out.options.update(width=max(self.out.width, WIDTH_OF_FILES))
+        width = max(self.out.width, Measurement.get(self.out, options, table).maximum)
+        return Segments(self.out.render(table, options.update(width=width)))
+
     def _print(self, what: RenderableType) -> None:
         """Without the blanks that fill the last column."""
         with self.out.capture() as captured:
-            self.out.print(what)
+            self.out.print(what, crop=False, soft_wrap=isinstance(what, Segments))
         self._raw("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
     def _raw(self, text: str) -> None:
@@ -114,6 +135,10 @@ class Printer:
 def as_json(message: Message) -> dict[str, Any]:
     """Proto JSON under the contract's own field names, with the empty fields of lists and scalars."""
     return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+
+
+def _nothing(_text: str) -> None:
+    """Nobody watches."""
 
 
 class _Console(Console):

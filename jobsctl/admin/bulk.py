@@ -23,7 +23,7 @@ from jobsctl.exits import Failure
 from jobsctl.jobs.deciding import resolution_of
 from jobsctl.jobs.lines import state_name
 from jobsctl.session import Session
-from presentation.values import ABSENT
+from presentation.values import ABSENT, counted
 
 COLUMNS: Final = ("tenant", "job", "state", "remark")
 Pages = AbstractAsyncContextManager[
@@ -93,11 +93,13 @@ async def carry_out(session: Session, order: Order) -> Tally:
 
 async def _go(session: Session, order: Order, *, dry_run: bool) -> Tally:
     outcomes: list[BulkJobOutcome] = []
-    async with _pages(session, order, dry_run=dry_run) as pages:
-        async for page in pages:
-            outcomes.extend(page.outcomes)
-            if session.printer.json:
-                session.printer.json_line(page)
+    with session.printer.waiting(f"{order.action}: no job yet") as tell:
+        async with _pages(session, order, dry_run=dry_run) as pages:
+            async for page in pages:
+                outcomes.extend(page.outcomes)
+                tell(f"{order.action}: {counted(len(outcomes), 'job')} so far")
+                if session.printer.json:
+                    session.printer.json_line(page)
     if not session.printer.json:
         session.printer.table(COLUMNS, map(_row, outcomes))
     refused = sum(1 for outcome in outcomes if outcome.refused_reason)

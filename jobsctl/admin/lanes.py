@@ -11,22 +11,16 @@ from hourglass.jobs.v1.admin_service_pb2 import (
     ListWorkersRequest,
     ListWorkersResponse,
     PauseLaneRequest,
-    PauseLaneResponse,
     ResumeLaneRequest,
-    ResumeLaneResponse,
     UpdateLaneRequest,
-    UpdateLaneResponse,
     WorkerSummary,
 )
-from jobsctl.decision import Decision, remark_replay, request_id_of
-from jobsctl.printer import Printer
+from jobsctl.decision import Decision, request_id_of, show_decided
 from jobsctl.session import LARGEST_PAGE, Session
 from presentation.values import ABSENT, moment, short_name
 
 LANE_COLUMNS: Final = ("lane", "state", "cause", "parked until", "running", "limit", "queued", "oldest ready")
 WORKER_COLUMNS: Final = ("worker", "address", "running", "earliest lease ends")
-
-Changed = UpdateLaneResponse | PauseLaneResponse | ResumeLaneResponse
 
 
 async def list_lanes(session: Session) -> None:
@@ -70,7 +64,7 @@ async def update(session: Session, lane: str, *, max_running: int, decision: Dec
         reason=decision.reason,
     )
     answer = await session.call("UpdateLane", session.admin.UpdateLane, request)
-    _show(session.printer, answer)
+    show_decided(session.printer, answer, _facts(answer.lane))
 
 
 async def pause(session: Session, lane: str, decision: Decision) -> None:
@@ -79,7 +73,7 @@ async def pause(session: Session, lane: str, decision: Decision) -> None:
         lane=lane, request_id=request_id_of(decision, session.printer), reason=decision.reason
     )
     answer = await session.call("PauseLane", session.admin.PauseLane, request)
-    _show(session.printer, answer)
+    show_decided(session.printer, answer, _facts(answer.lane))
 
 
 async def resume(session: Session, lane: str, decision: Decision) -> None:
@@ -88,15 +82,7 @@ async def resume(session: Session, lane: str, decision: Decision) -> None:
         lane=lane, request_id=request_id_of(decision, session.printer), reason=decision.reason
     )
     answer = await session.call("ResumeLane", session.admin.ResumeLane, request)
-    _show(session.printer, answer)
-
-
-def _show(printer: Printer, answer: Changed) -> None:
-    if printer.json:
-        printer.message(answer)
-    else:
-        printer.facts(_facts(answer.lane))
-    remark_replay(printer, replayed=answer.replayed)
+    show_decided(session.printer, answer, _facts(answer.lane))
 
 
 def _row(lane: Lane) -> Sequence[str]:

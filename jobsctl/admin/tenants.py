@@ -7,9 +7,7 @@ from typing import Final
 
 from hourglass.jobs.v1.admin_service_pb2 import (
     CreateTenantRequest,
-    CreateTenantResponse,
     FundTenantRequest,
-    FundTenantResponse,
     GetTenantRequest,
     ListTenantsRequest,
     ListTenantsResponse,
@@ -17,18 +15,15 @@ from hourglass.jobs.v1.admin_service_pb2 import (
     TenantLimits,
     TenantRetention,
     UpdateTenantRequest,
-    UpdateTenantResponse,
 )
 from jobsctl import inputs
-from jobsctl.decision import Decision, remark_replay, request_id_of
+from jobsctl.decision import Decision, request_id_of, show_decided
 from jobsctl.printer import Printer
 from jobsctl.session import LARGEST_PAGE, Session
 from presentation.values import dollars, moment, span
 from servicekit.wire_time import duration_of, seconds_of
 
 COLUMNS: Final = ("tenant", "funded", "available", "reserved", "charged", "queued", "running", "weight")
-
-Changed = CreateTenantResponse | UpdateTenantResponse | FundTenantResponse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +94,7 @@ async def create(session: Session, tenant_id: str, wanted: Wanted, decision: Dec
         reason=decision.reason,
     )
     answer = await session.call("CreateTenant", session.admin.CreateTenant, request)
-    _show_changed(session.printer, answer)
+    show_decided(session.printer, answer, _facts(answer.tenant))
 
 
 async def update(session: Session, tenant_id: str, wanted: Wanted, decision: Decision) -> None:
@@ -113,7 +108,7 @@ async def update(session: Session, tenant_id: str, wanted: Wanted, decision: Dec
         reason=decision.reason,
     )
     answer = await session.call("UpdateTenant", session.admin.UpdateTenant, request)
-    _show_changed(session.printer, answer)
+    show_decided(session.printer, answer, _facts(answer.tenant))
 
 
 async def fund(session: Session, tenant_id: str, amount: Decimal, decision: Decision) -> None:
@@ -125,15 +120,7 @@ async def fund(session: Session, tenant_id: str, amount: Decimal, decision: Deci
         reason=decision.reason,
     )
     answer = await session.call("FundTenant", session.admin.FundTenant, request)
-    _show_changed(session.printer, answer)
-
-
-def _show_changed(printer: Printer, answer: Changed) -> None:
-    if printer.json:
-        printer.message(answer)
-    else:
-        printer.facts(_facts(answer.tenant))
-    remark_replay(printer, replayed=answer.replayed)
+    show_decided(session.printer, answer, _facts(answer.tenant))
 
 
 def _show_list(printer: Printer, tenants: Iterable[Tenant]) -> None:

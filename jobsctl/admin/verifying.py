@@ -26,13 +26,12 @@ async def verify(session: Session, invariants: Sequence[str], *, tenant: str) ->
     """Check them, and show what is found. Raises Failure when one is broken, or is not known to hold."""
     request = VerifyRequest(invariants=[name.upper() for name in invariants], tenant_id=tenant)
     found: dict[str, Checked] = {}
-    async with session.stream("Verify", session.admin.Verify, request) as pages:
-        async for page in pages:
-            _take(found, page)
-            if session.printer.json:
-                session.printer.json_line(page)
-            else:
-                _show_findings(session.printer, page)
+    with session.printer.waiting("checking") as tell:
+        async with session.stream("Verify", session.admin.Verify, request) as pages:
+            async for page in pages:
+                _take(found, page)
+                tell(f"checked {page.invariant}: {found[page.invariant].rows:,} rows")
+                _show_page(session.printer, page)
     if not session.printer.json:
         _show_summary(session.printer, found)
     _require_all(found)
@@ -43,6 +42,13 @@ def _take(found: dict[str, Checked], page: VerifyResponse) -> None:
     checked.rows += page.checked_count
     checked.violations.extend(page.violations)
     checked.unchecked.extend(page.unchecked)
+
+
+def _show_page(printer: Printer, page: VerifyResponse) -> None:
+    if printer.json:
+        printer.json_line(page)
+    else:
+        _show_findings(printer, page)
 
 
 def _show_findings(printer: Printer, page: VerifyResponse) -> None:

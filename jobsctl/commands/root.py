@@ -5,6 +5,7 @@ import click
 from jobsctl.commands.admin import lanes, tenants, workers
 from jobsctl.commands.bulk import bulk
 from jobsctl.commands.jobs import jobs
+from jobsctl.commands.keys import keys
 from jobsctl.commands.options import global_options
 from jobsctl.commands.service import completion, explain, health, migrate, verify
 
@@ -12,6 +13,7 @@ from jobsctl.commands.service import completion, explain, health, migrate, verif
 @click.group(
     params=global_options(with_defaults=True), context_settings={"help_option_names": ["-h", "--help"]}
 )
+@click.version_option(package_name="hourglass", message="%(prog)s %(version)s")
 def root() -> None:
     """Operate hourglass: durable LLM jobs behind one deadline budget.
 
@@ -32,8 +34,9 @@ def root() -> None:
       2    not typed as it has to be
       3    nobody answered in time: the same may work later
       130  interrupted
+      141  whoever read the answer stopped reading
     """
 
 
-for command in (jobs, explain, tenants, lanes, workers, bulk, verify, health, migrate, completion):
+for command in (jobs, explain, tenants, keys, lanes, workers, bulk, verify, health, migrate, completion):
     root.add_command(command)

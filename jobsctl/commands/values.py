@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 from typing_extensions import override
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
@@ -91,6 +92,12 @@ class Lifetime(click.ParamType[tuple[str, float]]):
         if name not in CLASSES:
             self.fail(f"{value!r} is no class=duration; classes are {', '.join(CLASSES)}.", param, ctx)
         return name, DURATION.convert(duration, param, ctx)
+
+    @override
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(f"{name}=") for name in CLASSES if name.startswith(incomplete)]
 
 
 CLASSES: Final = ("payload", "events", "result", "attempts", "jobs", "calls", "quotes", "audit")

@@ -66,19 +66,23 @@ async def list_jobs(session: Session, listing: Listing) -> None:
 async def wait(session: Session, job_id: str, *, content: bool) -> None:
     """Until the job has ended. Raises Failure when it did not succeed, or has not ended in the given time."""
     request = WaitJobRequest(job_id=job_id, include_content=content)
-    while True:
+    with session.printer.waiting(f"job {job_id}") as tell:
         answer = await session.call("WaitJob", session.jobs.WaitJob, request)
-        if answer.job.state in TERMINAL:
-            break
-        if session.settings.timeout is not None:
-            _show_waited(session, answer)
-            raise Failure(
-                "NOT_ENDED",
-                f"the job is still {state_name(answer.job.state)} after {session.settings.timeout:g} s",
-                code=ExitCode.UNAVAILABLE,
-            )
+        while answer.job.state not in TERMINAL and session.settings.timeout is None:
+            tell(f"job {job_id} is {state_name(answer.job.state)}")
+            answer = await session.call("WaitJob", session.jobs.WaitJob, request)
     _show_waited(session, answer)
+    _require_end(session, answer.job)
     require_success(answer.job)
+
+
+def _require_end(session: Session, job: Job) -> None:
+    if job.state not in TERMINAL:
+        raise Failure(
+            "NOT_ENDED",
+            f"the job is still {state_name(job.state)} after {session.settings.timeout:g} s",
+            code=ExitCode.UNAVAILABLE,
+        )
 
 
 def require_success(job: Job) -> None:

@@ -1,6 +1,6 @@
 """What every command knows: whom to call, as whom, for how long, and how to show the answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ class Settings:
     """The global options.
 
     server: host:port. tls: how to speak TLS with it; None: in the clear.
+    token: an API key or a token; empty where the metadata is believed.
     tenant, user: empty for the server's defaults.
     timeout: seconds for the whole command; None: each call may take what its method takes.
     ledger: draw where the time of each call went.
@@ -27,6 +28,7 @@ class Settings:
 
     server: str
     tls: "TlsFiles | None" = None
+    token: str = field(default="", repr=False)
     tenant: str = ""
     user: str = ""
     timeout: float | None = None
@@ -36,5 +38,6 @@ class Settings:
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Who calls, where that was said."""
-        named = (("x-tenant-id", self.tenant), ("x-user-id", self.user))
+        bearer = f"Bearer {self.token}" if self.token else ""
+        named = (("authorization", bearer), ("x-tenant-id", self.tenant), ("x-user-id", self.user))
         return tuple((name, value) for name, value in named if value)

@@ -10,6 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 from budget.core import Budget
+from launcher.buf_lines import buf_lines
 from launcher.failures import EXPECTED, told
 from launcher.grpcurl import grpcurl_lines
 from launcher.jobsctl_lines import jobsctl_lines
@@ -74,7 +75,8 @@ def _tell(name: str, what: str) -> None:
 def _say_how_to_use(stack: Stack) -> None:
     print(f"\nlogs: {_short(LOGS)}/*.log. Paste these into another terminal, in this folder:\n")
     lines = grpcurl_lines(_program("grpcurl"), stack.jobs, key=f"first-{uuid4().hex[:6]}")
-    for line in (*lines, *jobsctl_lines(_program("jobsctl"), stack.jobs)):
+    buf = buf_lines(_program("buf"), stack.jobs)
+    for line in (*lines, *buf, *jobsctl_lines(_program("jobsctl"), stack.jobs)):
         print(f"# {line.purpose}\n{line.command}\n")
     print("Ctrl-C ends everything.", flush=True)
 

@@ -74,6 +74,14 @@ def global_options(*, with_defaults: bool) -> list[click.Parameter]:
         ),
         GlobalOption("--tls-key", metavar="FILE", help="Its key, in PEM.", **defaults("JOBSCTL_TLS_KEY")),
         GlobalOption(
+            "--token-file",
+            metavar="FILE",
+            help="An API key or a token to call by; JOBSCTL_TOKEN holds it itself.",
+            **defaults("JOBSCTL_TOKEN_FILE"),
+        ),
+        # Not for typing: what is typed stands in the list of processes.
+        GlobalOption("--token", hidden=True, **defaults("JOBSCTL_TOKEN")),
+        GlobalOption(
             "--tenant", help="As whose; the server's default when absent.", **defaults("JOBSCTL_TENANT")
         ),
         GlobalOption("--user", help="As whom; stands in the record.", **defaults("JOBSCTL_USER")),
@@ -131,12 +139,19 @@ def settings_of(ctx: click.Context) -> Settings:
     return Settings(
         server=said.get("server", DEFAULT_SERVER),
         tls=_tls(said),
+        token=_token(said),
         tenant=said.get("tenant", ""),
         user=said.get("user", ""),
         timeout=said.get("timeout"),
         output=Output(said.get("output", Output.TABLE)),
         ledger=bool(said.get("ledger")),
     )
+
+
+def _token(said: Mapping[str, Any]) -> str:
+    if "token_file" not in said:
+        return str(said.get("token", ""))
+    return text_of("--token-file", said["token_file"]).strip()
 
 
 def _tls(said: Mapping[str, Any]) -> "TlsFiles | None":

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from budget.ledger import parse_text
+from launcher.buf_lines import buf_lines
 from launcher.grpcurl import Line, grpcurl_lines
 from launcher.jobsctl_lines import jobsctl_lines
 from launcher.processes import PROJECT
@@ -22,6 +23,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)
 GRPCURL = ".venv/bin/grpcurl"
+BUF = ".venv/bin/buf"
 JOBSCTL = ".venv/bin/jobsctl"
 FREE = "127.0.0.1:0"
 
@@ -99,7 +101,13 @@ async def test_the_stack_starts_by_one_command_and_its_lines_can_be_pasted(datab
         short = await shell(generated)
         assert '"finishReason": "FINISH_REASON_LENGTH"' in short.replace("finish_reason", "finishReason")
         assert re.search(r"^budget-ledger: .*worker/Generate .* ok", short, flags=re.MULTILINE), short
-        explained, verified = tools
+        methods, job_by_buf, events_by_buf, explained, verified = tools
+        assert "hourglass.jobs.v1.JobService/CreateJob" in (await shell(methods)).splitlines()
+        by_buf = await shell(again, job_by_buf)
+        assert '"state": "JOB_STATE_SUCCEEDED"' in by_buf
+        assert "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" in by_buf
+        assert re.search(r"Budget-Ledger: .*postgres/read_job .* ok", by_buf), by_buf
+        assert '"terminal": true' in await shell(again, events_by_buf)
         assert "nothing: SUCCEEDED is its end" in await shell(again, explained)
         assert "FUNDS_BALANCE" in await shell(verified)
     assert job["state"] == "JOB_STATE_SUCCEEDED"
@@ -132,6 +140,7 @@ async def test_wrong_settings_are_told_in_a_line() -> None:
 def test_the_readme_shows_the_very_lines_that_are_printed() -> None:
     readme = (PROJECT / "README.md").read_text()
     lines: list[Line] = list(grpcurl_lines(GRPCURL, "127.0.0.1:50051", key="first-1"))
+    lines += buf_lines(BUF, "127.0.0.1:50051")
     lines += jobsctl_lines(JOBSCTL, "127.0.0.1:50051")
     assert [] == [line.command for line in lines if line.command not in readme]
     assert Path(PROJECT / GRPCURL).exists()

@@ -121,12 +121,46 @@ async def test_what_breaks_an_invariant_is_named_and_ends_with_1(jobs: Jobs, job
     assert (1, "INVALID_ARGUMENT") == (unknown.code, unknown.err.split(":")[0])
 
 
+async def test_a_key_is_shown_once_listed_and_revoked(jobsctl: Jobsctl) -> None:
+    order = (
+        "keys",
+        "create",
+        TENANT,
+        "batch",
+        "--scope",
+        "read",
+        "--scope",
+        "write",
+        "--expires",
+        "2100-01-01",
+    )
+    made = await jobsctl(*order, *BECAUSE, "--request-id", "k1")
+    secret = made.out.strip()
+    again = await jobsctl(*order, *BECAUSE, "--request-id", "k1", "-o", "json")
+    assert (0, "", True) == (again.code, again.json["secret"], again.json["replayed"])
+    key = again.json["api_key"]["key_id"]
+    assert key in secret
+    listed = await jobsctl("keys", "list", TENANT)
+    assert [key, "batch", "read", "write"] == listed.rows[1][:4]
+    assert secret not in listed.out
+    revoked = await jobsctl("keys", "revoke", TENANT, key, *BECAUSE)
+    assert "revoked" in {row[0] for row in revoked.rows}
+    unknown = await jobsctl("keys", "revoke", TENANT, "a" * len(key), *BECAUSE, "--request-id", "k2")
+    assert (1, "API_KEY_NOT_FOUND") == (unknown.code, unknown.err.split(":")[0])
+
+
 async def test_health_is_what_the_server_says_of_each_service(jobs: Jobs, jobsctl: Jobsctl) -> None:
     well = await jobsctl("health")
     assert 0 == well.code
     assert {"SERVING"} == {row[1] for row in well.rows[1:]}
     assert "hourglass.jobs.v1.JobService" in {row[0] for row in well.rows}
     jobs.app.server.health.close()
+    alive = await jobsctl("health", LIVENESS)
+    assert (0, [LIVENESS, "SERVING"]) == (alive.code, alive.rows[-1])
+    unready = await jobsctl("health", "readiness")
+    assert (3, "NOT_SERVING: readiness\n") == (unready.code, unready.err)
+    unknown = await jobsctl("health", "beauty")
+    assert (2, "USAGE: SERVICE: not known here: beauty\n") == (unknown.code, unknown.err)
     ill = await jobsctl("health", "-o", "json")
     assert 3 == ill.code
     assert ill.err.startswith("NOT_SERVING: (overall), ")

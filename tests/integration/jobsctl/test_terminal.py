@@ -96,6 +96,15 @@ async def test_many_jobs_are_shown_and_asked_about_first(jobs: Jobs) -> None:
     assert "RETRIED" == await cause(jobs, made)
 
 
+async def test_whoever_waits_sees_for_what_and_may_leave(jobs: Jobs) -> None:
+    made = (await jobs.create("waits")).job.job_id
+    terminal = await at_terminal(jobs.address, "jobs", "wait", made)
+    await terminal.until(f"job {made}")
+    terminal.process.send_signal(signal.SIGINT)
+    assert 130 == await terminal.end()
+    assert "Traceback" not in terminal.seen
+
+
 async def test_a_watched_job_has_one_line_that_is_drawn_over() -> None:
     async with serving(ScriptedJobs(scripted_events("The ", "sky ", "is ", "blue."))) as address:
         terminal = await at_terminal(address, "jobs", "watch", JOB_ID)

@@ -1,15 +1,19 @@
 """The command line itself: what it takes, how it helps, and what it loads for that."""
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
 
 import click
 import pytest
 
 from jobsctl.__main__ import run
+from jobsctl.commands.jobs import STATES
 from jobsctl.commands.options import Leaf, settings_of
 from jobsctl.commands.root import root
 from jobsctl.commands.values import AMOUNT, DURATION, LABEL, MOMENT
@@ -33,6 +37,9 @@ jobs resolve
 jobs retry
 jobs wait
 jobs watch
+keys create
+keys list
+keys revoke
 lanes list
 lanes pause
 lanes resume
@@ -176,6 +183,76 @@ def test_what_is_typed_wrongly_ends_with_2_and_calls_nobody(
 def test_completion_has_a_script_for_every_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.OK == run(["completion", shell])
     assert "_JOBSCTL_COMPLETE" in capsys.readouterr().out
+
+
+def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
+    """What bash offers to put at the end of a line."""
+    monkeypatch.setenv("_JOBSCTL_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - (not line.endswith(" "))))
+    with pytest.raises(SystemExit):
+        run([])
+    return [line.removeprefix("plain,") for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("jobsctl ", sorted(root.commands)),
+        ("jobsctl jobs w", ["wait", "watch"]),
+        ("jobsctl jobs list --state ", list(STATES)),
+        ("jobsctl jobs list --state f", ["failed"]),
+        ("jobsctl -o ", ["table", "json"]),
+        ("jobsctl jobs get --con", ["--content"]),
+        ("jobsctl keys create acme batch --scope read", ["read", "read-content"]),
+        ("jobsctl tenants update acme --keep e", ["events="]),
+        ("jobsctl completion ", ["bash", "zsh", "fish"]),
+    ],
+)
+def test_completion_offers_commands_options_and_their_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, wanted: list[str]
+) -> None:
+    assert wanted == offered(monkeypatch, capsys, line)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_comes_by_the_usual_variable_too(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["completion", shell])
+    told = capsys.readouterr().out
+    monkeypatch.setenv("_JOBSCTL_COMPLETE", f"{shell}_source")
+    with pytest.raises(SystemExit):
+        run([])
+    assert told.rstrip() == capsys.readouterr().out.rstrip()
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.OK == run(["--version"])
+    assert f"jobsctl {version('hourglass')}\n" == capsys.readouterr().out
+
+
+def test_an_answer_that_cannot_be_written_is_said_and_is_no_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(root, "main", full)
+    assert ExitCode.REFUSED == run([])
+    assert "CANNOT_WRITE: No space left on device\n" == capsys.readouterr().err
+
+
+def test_a_token_comes_from_a_file_or_the_environment_and_is_never_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("hgk_1\n")
+    from_file = settings_said("probe", "--token-file", str(tmp_path / "key"))
+    assert (("authorization", "Bearer hgk_1"),) == from_file.metadata
+    assert "hgk_1" not in repr(from_file)
+    monkeypatch.setenv("JOBSCTL_TOKEN", "hgk_2")
+    assert (("authorization", "Bearer hgk_2"),) == settings_said("probe").metadata
+    assert "--token " not in root.get_help(click.Context(root))
 
 
 def test_a_fault_of_ours_is_a_line_too(

@@ -74,7 +74,7 @@ def deployed(folder: str) -> Mapping[str, Process]:
         (container,) = pod["containers"]
         found[name] = Process(
             name=name,
-            module=container["args"][-1],
+            module=_module(container["args"]),
             environment={one["name"]: _value(one) for one in container["env"]},
             grace=pod["terminationGracePeriodSeconds"],
             described=pod,
@@ -87,7 +87,7 @@ def composed() -> Mapping[str, Process]:
     return {
         name: Process(
             name=name,
-            module=service["command"][-1],
+            module=_module(service["command"]),
             environment={key: _filled_in(value) for key, value in service["environment"].items()},
             grace=float(service["stop_grace_period"].removesuffix("s")),
             described=service,
@@ -101,6 +101,11 @@ def compose_file() -> Document:
     """The compose file."""
     read: Document = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     return read
+
+
+def _module(arguments: Sequence[str]) -> str:
+    """What `python -m` runs, also at the end of a script."""
+    return " ".join(arguments).rpartition("python -m ")[2].strip()
 
 
 def _value(variable: Document) -> str:

@@ -8,11 +8,13 @@ from typing import Final
 import kubernetes_validate
 import pytest
 
+from jobsctl.__main__ import run
+from jobsctl.exits import ExitCode
 from servicekit.health import LIVENESS, READINESS
 from tests.unit.deploy.described import KUBERNETES, Document, Process, deployed, of_kind, rendered
 
 EXAMPLE: Final = "overlays/example"
-FOREIGN: Final = frozenset({"PodMonitor"})
+FOREIGN: Final = frozenset({"Certificate", "PodMonitor"})
 """Kinds of operators, whose schemas Kubernetes does not have."""
 
 processes = pytest.mark.parametrize(
@@ -38,10 +40,10 @@ def test_every_manifest_fits_the_schema_of_kubernetes() -> None:
             kubernetes_validate.validate(json.loads(json.dumps(document)), schema_of_release(), strict=True)
 
 
-def test_the_example_uses_every_component_but_those_that_need_certificates() -> None:
+def test_the_example_uses_every_component() -> None:
     names = {folder.name for folder in (KUBERNETES / "components").iterdir()}
     read = (KUBERNETES / EXAMPLE / "kustomization.yaml").read_text()
-    assert {"tls"} == {name for name in names if f"components/{name}" not in read}
+    assert set() == {name for name in names if f"components/{name}" not in read}
 
 
 def test_nothing_runs_as_root_or_may_become_it() -> None:
@@ -59,7 +61,7 @@ def test_nothing_runs_as_root_or_may_become_it() -> None:
         assert {"requests", "limits"} == container["resources"].keys()
 
 
-@processes
+@pytest.mark.parametrize("process", list(deployed("base").values()), ids=lambda one: one.name)
 def test_probes_ask_at_the_port_that_is_listened_on_by_names_that_are_served(process: Process) -> None:
     (container,) = process.described["containers"]
     probes = {kind: container[f"{kind}Probe"]["grpc"] for kind in ("startup", "liveness", "readiness")}
@@ -69,6 +71,28 @@ def test_probes_ask_at_the_port_that_is_listened_on_by_names_that_are_served(pro
         "liveness": {"port": port, "service": LIVENESS},
         "readiness": {"port": port, "service": READINESS},
     } == probes
+
+
+@processes
+def test_probes_over_tls_are_commands_that_jobsctl_takes(
+    process: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (container,) = process.described["containers"]
+    for kind, service in (("startup", LIVENESS), ("liveness", LIVENESS), ("readiness", READINESS)):
+        probe = container[f"{kind}Probe"]
+        program, *arguments = probe["exec"]["command"]
+        assert ("jobsctl", service) == (program, arguments[-1])
+        assert f"--server=localhost:{process.listens_at()}" in arguments
+        assert ExitCode.OK == run([*arguments, "--help"])
+    assert "Usage: jobsctl health" in capsys.readouterr().out
+
+
+@processes
+def test_a_certificate_has_the_names_by_which_a_process_is_called(process: Process) -> None:
+    certificate = of_kind(rendered(EXAMPLE), "Certificate")[process.name]["spec"]
+    secrets = [volume["secret"]["secretName"] for volume in process.described["volumes"]]
+    assert certificate["secretName"] in secrets
+    assert {process.name, "localhost"} <= set(certificate["dnsNames"])
 
 
 @processes

@@ -1,6 +1,6 @@
 """By the files in deploy/ processes start, and stop in the time that they are given."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,7 @@ from jobs_store.idempotency import DEFAULTS, HASH_VERSION
 from pricing_service import app as pricing_app
 from servicekit.settings import ServerSettings
 from servicekit.telemetry import TelemetrySettings
+from tests.certificates import Authority
 from tests.unit.deploy.described import SECRETS, SETTINGS, Process, composed, deployed
 from worker.app import LOOPS_STOP_LIMIT, PROVIDERS_STOP_LIMIT, TELEMETRY_STOP_LIMIT
 from worker.settings import WorkerSettings
@@ -33,17 +34,23 @@ def everywhere() -> Iterator[object]:
 each = pytest.mark.parametrize("process", list(everywhere()))
 
 
-def loaded(process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServerSettings:
-    """Its settings, as the process would read them: files of secrets stand in `tmp_path` here."""
+@pytest.fixture
+def settings(process: Process, monkeypatch: pytest.MonkeyPatch, authority: Authority) -> ServerSettings:
+    """Its settings, as the process would read them."""
+    files = _files(authority)
     for name, value in process.environment.items():
-        monkeypatch.setenv(name, _file_here(value, tmp_path) if name.endswith("_FILE") else value)
+        monkeypatch.setenv(name, str(files[Path(value).name]) if name.endswith("_FILE") else value)
     return process.settings_class.load()
 
 
-def _file_here(path: str, tmp_path: Path) -> str:
-    here = tmp_path / path.strip("/").replace("/", "-")
-    here.write_text(SECRETS[Path(path).name])
-    return str(here)
+def _files(authority: Authority) -> Mapping[str, Path]:
+    """What a cluster would mount, by the names of the files."""
+    certificate, key = authority.pair("tls")
+    files = {"ca.crt": authority.file, "tls.crt": certificate, "tls.key": key}
+    for name, content in SECRETS.items():
+        files[name] = authority.folder / name
+        files[name].write_text(content)
+    return files
 
 
 def test_every_process_is_deployed_both_ways() -> None:
@@ -63,27 +70,20 @@ def test_every_variable_is_a_setting_of_the_process_that_gets_it(process: Proces
 
 
 @each
-def test_its_variables_are_all_that_a_process_needs(
-    process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    settings = loaded(process, monkeypatch, tmp_path)
+def test_its_variables_are_all_that_a_process_needs(process: Process, settings: ServerSettings) -> None:
     assert process.listens_at() == int(settings.listen.rpartition(":")[2])
 
 
 @each
-def test_a_process_may_end_in_its_own_time(
-    process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    settings = loaded(process, monkeypatch, tmp_path)
+def test_a_process_may_end_in_its_own_time(process: Process, settings: ServerSettings) -> None:
     needed = settings.settle + settings.drain_grace + LOOPS_STOP_LIMIT + pricing_app.TELEMETRY_STOP_LIMIT
     assert needed <= process.grace
 
 
 @each
 def test_a_worker_may_finish_what_it_has_sent_and_have_it_accepted(
-    process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    process: Process, settings: ServerSettings
 ) -> None:
-    settings = loaded(process, monkeypatch, tmp_path)
     if not isinstance(settings, WorkerSettings):
         assert process.module != "worker"
         return
@@ -91,3 +91,13 @@ def test_a_worker_may_finish_what_it_has_sent_and_have_it_accepted(
     around = 2 * LOOPS_STOP_LIMIT + PROVIDERS_STOP_LIMIT + TELEMETRY_STOP_LIMIT
     assert attempt <= settings.drain_grace
     assert attempt + settings.ending_grace + settings.settle + around <= process.grace
+
+
+@pytest.mark.parametrize(
+    "process", [pytest.param(one, id=one.name) for one in deployed("overlays/example").values()]
+)
+def test_the_example_speaks_tls_and_knows_who_calls(process: Process, settings: ServerSettings) -> None:
+    assert (False, True) == (settings.insecure, settings.authenticated)
+    assert settings.tls_files is not None
+    others = {"pricing_service", "worker"}
+    assert (process.module in others) is settings.demands_client_certificates

@@ -19,6 +19,8 @@ export PIP_CONSTRAINT :=
 export UV_CONSTRAINT :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+SBOM ?= dist/sbom.cdx.json
+
 QUICK := not faults and not older_postgres
 
 export PROMPT
@@ -27,7 +29,7 @@ export CHAOS
 export TORTURE_SECONDS
 export SEED
 
-.PHONY: help setup demo up test test-unit test-integration test-system test-faults torture mutants lint type imports format \
+.PHONY: help setup demo up test test-unit test-integration test-system test-faults torture mutants lint type imports format licences sbom \
 	scenarios bench-first bench-budget bench-stream bench-jobs soak proto proto-check proto-baseline catalog config migrate lock clean-data clean
 
 help: ## Show this list
@@ -76,9 +78,10 @@ torture: $(READY) ## Every kind of fault at once for TORTURE_SECONDS (180); SEED
 mutants: $(READY) ## Plant faults in a copy of the tree; each must be noticed by its tests (MUTANTS="NAME ...")
 	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
-lint: $(READY) ## Style and formatting
+lint: $(READY) ## Style and formatting; migrations by squawk
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.rules.squawk
 
 type: $(READY) ## Types, strictly
 	$(BIN)/mypy
@@ -89,6 +92,14 @@ imports: $(READY) ## Layers: who may import whom
 format: $(READY) ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+licences: $(READY) ## Every locked package stands under a licence that requirements/licences.toml allows
+	$(BIN)/python -m requirements.licences
+
+sbom: $(READY) ## What is shipped, from requirements/runtime.lock, as CycloneDX JSON in SBOM (dist/sbom.cdx.json)
+	@mkdir -p $(dir $(SBOM))
+	@PYTHONWARNINGS=ignore $(BIN)/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml \
+		--output-format JSON --output-file $(SBOM) requirements/runtime.lock
 
 bench-first: $(READY) ## Time of a create and of a first token on this machine, as JSON
 	@$(BIN)/python -m bench.first_figures

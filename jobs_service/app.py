@@ -37,6 +37,7 @@ from jobs_service.service.lane_control import LaneControl
 from jobs_service.service.last_known import LastKnownPrices
 from jobs_service.service.pauses import Pace
 from jobs_service.service.quotes import Quoting
+from jobs_service.service.request_rates import RatesPace, RequestRates
 from jobs_service.service.settling import Settling
 from jobs_service.service.sharing import SharedProgress
 from jobs_service.service.waiting import JobWaiter
@@ -73,6 +74,7 @@ from servicekit.health import ReadinessLoop
 from servicekit.identity.api_keys import ApiKeys, KeyAges
 from servicekit.identity.outgoing import Outgoing
 from servicekit.lifecycle import Loops, background_loops
+from servicekit.rate_limit import RateLimits
 from servicekit.request import Terms, trusted
 from servicekit.saturation import LoopWatch, observe_databases
 from servicekit.server import Server
@@ -180,6 +182,7 @@ class JobsApp:
         self._workers = settings.workers_target and self._certificates.peer_channel(
             settings.workers_target, client_options(lb_round_robin=True)
         )
+        self._rates = RateLimits(settings.rate_limit, burst=settings.rate_limit_burst)
         self.server = Server(
             settings,
             methods(max_stream_age=settings.max_stream_age),
@@ -187,6 +190,7 @@ class JobsApp:
                 authenticate=authenticate or self._gate or development_principal,
                 ledger_for=trusted(settings.ledger_tenants),
                 admission=settings.admission_control(),
+                rates=self._rates,
             ),
             certificates=self._certificates,
         )
@@ -345,6 +349,12 @@ class JobsApp:
         loops.start("listen", self._listener().run)
         timer = Connecting(self.databases.timer, "timer", jitter=jitter, loop=self._timer.run)
         loops.start("watch timer", timer.run)
+        rates = RequestRates(
+            self._rates,
+            TenantStore(self.databases.timer, self._policy_of),
+            RatesPace(interval=self._settings.rate_limit_refresh),
+        )
+        loops.start("request rates", rates.run)
         loops.start("settle", self._settling.run)
         if self.databases.overview is not None:
             loops.start("overview", Connecting(self.databases.overview, "overview", jitter=jitter).run)

@@ -59,6 +59,7 @@ POLICIES: Final = PolicyBook(
             "update_tenant",
             "fund_tenant",
             "read_tenant",
+            "read_request_rates",
             "change_lane",
             "take_bulk_request",
             "create_api_key",

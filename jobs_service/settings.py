@@ -58,6 +58,9 @@ class JobsSettings(AdmittingServerSettings, PeerSettings):
     api_keys: whether tenants may call by an API key. api_key_age: a key that was revoked is good no longer
         than this. api_key_outage: so long keys that were good go on while the database is away.
         api_key_pool_size: connections for looking keys up, which nothing else uses.
+    rate_limit: requests a second that a tenant may send to this server, where it has no rate of its own; no
+        limit when unset. rate_limit_burst: so many seconds of a rate may come at once. rate_limit_refresh:
+        until a changed rate of a tenant counts here.
     policies: changes to what may be spent on each dependency, as JSON (see budget.policy_overrides).
     """
 
@@ -100,6 +103,9 @@ class JobsSettings(AdmittingServerSettings, PeerSettings):
     api_key_age: float = Field(default=10.0, gt=0, le=300)
     api_key_outage: float = Field(default=300.0, ge=0, le=86_400)
     api_key_pool_size: int = Field(default=2, gt=0, le=100)
+    rate_limit: float | None = Field(default=None, gt=0)
+    rate_limit_burst: float = Field(default=2.0, gt=0)
+    rate_limit_refresh: float = Field(default=10.0, gt=0)
     policies: Annotated[PolicyBook, NoDecode, overriding(POLICIES)] = POLICIES
 
     @property

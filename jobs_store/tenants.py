@@ -1,7 +1,7 @@
 """Tenants: who pays, what they may do, and what they have."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -23,21 +23,24 @@ OwnLifetimes = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a tenant may do."""
+    """What a tenant may do. request_rate: requests a second to each server; None: the service's setting."""
 
     max_running: int = 100
     max_queued: int = 100_000
     weight: int = 1
+    request_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantChange:
-    """What changes about a tenant; None: nothing. `retention` takes the place of all its own lifetimes."""
+    """What changes about a tenant; None: nothing. `retention` takes the place of all its own lifetimes, and a
+    `request_rate` of 0 gives its own one up."""
 
     display_name: str | None = None
     max_running: int | None = None
     max_queued: int | None = None
     weight: int | None = None
+    request_rate: float | None = None
     retention: OwnLifetimes | None = None
 
     @property
@@ -58,6 +61,7 @@ class Tenant:
     max_running: int
     max_queued: int
     weight: int
+    request_rate: float | None
     running: int
     queued: int
     funded: Decimal
@@ -84,6 +88,7 @@ class TenantStore:
                 limits.max_running,
                 limits.max_queued,
                 limits.weight,
+                limits.request_rate,
             )
         return row is not None
 
@@ -117,6 +122,7 @@ class TenantStore:
                 request.reason,
                 new_audit_id(),
                 dump(retention),
+                limits.request_rate,
             )
             assert row is not None, "register_tenant answers one row"
             if row["is_new"]:
@@ -154,6 +160,7 @@ class TenantStore:
                 change.max_queued,
                 change.weight,
                 None if change.retention is None else dump(change.retention),
+                change.request_rate,
             )
             if row is None:
                 raise TenantNotFound(tenant)
@@ -203,6 +210,15 @@ class TenantStore:
             raise TenantNotFound(tenant)
         return _tenant(row)
 
+    async def request_rates(
+        self, tenants: Sequence[TenantId], *, budget: Budget
+    ) -> Mapping[TenantId, float | None]:
+        """Requests a second of each tenant that there is; None for one without a rate of its own."""
+        policy = self._policy_of("read_request_rates")
+        async with self._database.transaction(budget, policy, tenants=tenants, reading=True) as transaction:
+            rows = await transaction.fetch(statement("read_request_rates"), tenants)
+        return {row["tenant_id"]: row["request_rate"] for row in rows}
+
 
 class TenantDirectory:
     """All tenants there are."""
@@ -223,4 +239,6 @@ def _digest_of(display_name: str, limits: Limits, retention: OwnLifetimes) -> by
     asked: list[object] = [display_name, limits.max_running, limits.max_queued, limits.weight]
     if retention:
         asked.append(retention)
+    if limits.request_rate is not None:
+        asked.append(limits.request_rate)
     return hashlib.sha256(dump(asked).encode()).digest()

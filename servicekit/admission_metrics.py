@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from servicekit.admission import AdmissionControl
+from servicekit.rate_limit import RateLimits
 
 
 def observe_admission(meter: Meter, control: AdmissionControl) -> None:
@@ -33,4 +34,19 @@ def observe_admission(meter: Meter, control: AdmissionControl) -> None:
         [refused],
         unit="{request}",
         description="Calls refused before their start",
+    )
+
+
+def observe_rates(meter: Meter, limits: RateLimits) -> None:
+    """Makes the instrument of refused tenants. Who they are stands in the log: here it would be unbounded."""
+
+    def refused(_: CallbackOptions) -> Iterable[Observation]:
+        for method, count in tuple(limits.refusals.items()):
+            yield Observation(count, {"rpc.method": method.removeprefix("/")})
+
+    meter.create_observable_counter(
+        "hourglass.rate_limit.refusals",
+        [refused],
+        unit="{request}",
+        description="Requests of tenants that ask more often than they may",
     )

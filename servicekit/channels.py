@@ -12,6 +12,7 @@ _PING_INTERVAL: Final = 30.0
 _PING_TIMEOUT: Final = 10.0
 _STREAM_WINDOW: Final = 65536
 _MAX_METADATA: Final = 16384
+_HANDSHAKE_TIMEOUT: Final = 10.0
 
 
 def client_options(*, max_response_bytes: int = 8 * 1024 * 1024, lb_round_robin: bool = False) -> Options:
@@ -35,8 +36,14 @@ def server_options(settings: ServerSettings) -> Options:
         ("grpc.max_concurrent_streams", settings.max_concurrent_streams),
         ("grpc.max_receive_message_length", settings.max_request_bytes),
         ("grpc.max_send_message_length", settings.max_response_bytes),
-        ("grpc.max_metadata_size", _MAX_METADATA),
+        # Between the two core would refuse at random.
+        ("grpc.max_metadata_size", settings.max_metadata_bytes),
+        ("grpc.absolute_max_metadata_size", settings.max_metadata_bytes),
+        ("grpc.max_allowed_incoming_connections", settings.max_connections),
+        # Whoever connects and says nothing holds one of them for so long.
+        ("grpc.server_handshake_timeout_ms", _ms(_HANDSHAKE_TIMEOUT)),
         *SERVER_PING_OPTIONS,
+        ("grpc.http2.min_ping_interval_without_data_ms", _ms(settings.min_ping_interval)),
         ("grpc.keepalive_time_ms", _ms(_PING_INTERVAL)),
         ("grpc.keepalive_timeout_ms", _ms(_PING_TIMEOUT)),
         *_back_pressure(),

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 from opentelemetry import metrics, trace
 
-from servicekit.admission_metrics import observe_admission
+from servicekit.admission_metrics import observe_admission, observe_rates
 from servicekit.behaviours import Behaviour, Handler, failing, wrapped
 from servicekit.call import text_metadata
 from servicekit.errors import MethodNotFound
@@ -49,6 +49,8 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
         self._metrics = RequestMetrics(meter)
         if terms.admission is not None:
             observe_admission(meter, terms.admission)
+        if terms.rates is not None:
+            observe_rates(meter, terms.rates)
         observe_requests(terms.drain, meter)
         self._log = RequestLog(terms.clock)
 

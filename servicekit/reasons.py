@@ -215,6 +215,13 @@ REASONS: Final = _table(
         retryable=True,
     ),
     Reason(
+        name="RATE_LIMITED",
+        code=StatusCode.RESOURCE_EXHAUSTED,
+        meaning="The tenant sends more requests a second than it may; nothing was looked at.",
+        action="Retry after the delay in RetryInfo, with the same key. ErrorInfo.metadata has the rate.",
+        retryable=True,
+    ),
+    Reason(
         name="OVERLOADED",
         code=StatusCode.RESOURCE_EXHAUSTED,
         meaning="The server is at its limit, or the budget cannot cover the wait; nothing was started.",

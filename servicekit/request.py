@@ -19,7 +19,8 @@ from servicekit.context import STATUS_DETAILS, ServedContext, Trailers
 from servicekit.drain import Drain, Scope
 from servicekit.endings import SUCCESS, Circumstances, Verdict, caller_deadline_passed, judge
 from servicekit.errors import Draining, Resume
-from servicekit.methods import MethodPolicy
+from servicekit.methods import Admission, MethodPolicy
+from servicekit.rate_limit import RateLimits
 from servicekit.report import Report
 from servicekit.spans import trace_context
 from servicekit.wire_ledger import ledger_trailers
@@ -44,12 +45,14 @@ class Terms:
     authenticate: finds the principal; believes the metadata by default (development).
     ledger_for: who gets the ledger in the trailing metadata; None is a caller who is not known.
     admission: limits what is in flight; None lets everybody in.
+    rates: limits how often each tenant asks; None lets them ask as often as they like.
     """
 
     drain: Drain = field(default_factory=Drain)
     authenticate: Authenticate = development_principal
     ledger_for: Callable[[Principal | None], bool] = everyone
     admission: AdmissionControl | None = None
+    rates: RateLimits | None = None
     clock: Clock = time.monotonic
 
     @property
@@ -122,10 +125,17 @@ class Request:
 
     async def _respond(self, behaviour: Behaviour) -> tuple[ServedContext, bytes | None]:
         self._principal = await self._terms.authenticate(self._arrival(), self._budget)
+        self._limit_rate(self._principal.tenant)
         if self._passage is not None:
             self._passage.arrive()
         context = self._context(behaviour, self._principal)
         return context, await behaviour.respond(context)
+
+    def _limit_rate(self, tenant: str) -> None:
+        """Operators are let through, and so is a service that speaks for no tenant."""
+        rates = self._terms.rates
+        if rates is not None and tenant and self._policy.admission is not Admission.EXEMPT:
+            rates.take(tenant, self._method)
 
     def _arrival(self) -> Arrival:
         return Arrival(self._method, self._policy.access, self._metadata, self._inner.auth_context)

@@ -212,7 +212,10 @@ class ServerSettings(ProcessSettings):
         need none.
     tls_reload_interval: between two looks at certificate files.
     reflection: whether grpcurl and its like may ask for the contract.
-    max_concurrent_streams: requests at once on one connection. max_request_bytes, max_response_bytes: of one
+    max_connections: at one address; more are closed at once. max_concurrent_streams: requests at once on one
+        connection; a client holds back what is more. min_ping_interval: a client that pings more often, with
+        nothing else to send, is disconnected (too_many_pings). max_metadata_bytes: of one request, as HTTP/2
+        counts: 32 for each key beside its text. max_request_bytes, max_response_bytes: of one
         message.
     metrics_listen: `host:port` where Prometheus scrapes `/metrics`; unset opens no port.
     admin_listen: where channelz answers; unset leaves it out. Loopback only.
@@ -237,7 +240,10 @@ class ServerSettings(ProcessSettings):
     reflection: bool = True
     drain_grace: float = Field(default=10.0, gt=0)
     settle: float = Field(default=0.0, ge=0)
+    max_connections: int = Field(default=4096, gt=0)
     max_concurrent_streams: int = Field(default=256, gt=0)
+    min_ping_interval: float = Field(default=15.0, ge=1)
+    max_metadata_bytes: int = Field(default=16 * 1024, ge=4096, le=64 * 1024)
     max_request_bytes: int = Field(default=2 * 1024 * 1024, gt=0)
     max_response_bytes: int = Field(default=8 * 1024 * 1024, gt=0)
     max_connection_age: float | None = Field(default=None, gt=0)

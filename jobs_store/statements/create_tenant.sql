@@ -1,6 +1,6 @@
 -- Makes a tenant with its limits and empty funds; answers nothing when it exists.
 WITH tenant AS (
-    INSERT INTO hourglass.tenants (tenant_id, display_name) VALUES ($1, $2)
+    INSERT INTO hourglass.tenants (tenant_id, display_name, request_rate) VALUES ($1, $2, $6)
     ON CONFLICT (tenant_id) DO NOTHING
     RETURNING tenant_id
 ), limits AS (

@@ -1,6 +1,6 @@
 -- A page of all tenants, by id, with their limits and funds. $1 after this one, $2 rows.
 SELECT t.tenant_id, t.display_name, t.create_time, t.update_time, t.retention, l.max_running, l.max_queued, l.weight,
-       l.running, l.queued, f.funded, f.available, f.reserved, f.captured
+       t.request_rate, l.running, l.queued, f.funded, f.available, f.reserved, f.captured
 FROM hourglass.tenants t
 JOIN hourglass.tenant_limits l ON l.tenant_id = t.tenant_id
 JOIN hourglass.tenant_funds f ON f.tenant_id = t.tenant_id

@@ -1,7 +1,7 @@
 -- Makes a tenant with its limits and empty funds for an operator's request, which it remembers and audits; all of it or,
 -- when the tenant exists, nothing. Two at once: the second waits on the primary key and finds the tenant.
 WITH tenant AS (
-    INSERT INTO hourglass.tenants (tenant_id, display_name, retention) VALUES ($1, $2, $11::jsonb)
+    INSERT INTO hourglass.tenants (tenant_id, display_name, retention, request_rate) VALUES ($1, $2, $11::jsonb, $12)
     ON CONFLICT (tenant_id) DO NOTHING
     RETURNING tenant_id
 ), limits AS (

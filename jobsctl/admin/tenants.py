@@ -37,6 +37,7 @@ class Wanted:
     max_running: int | None = None
     max_queued: int | None = None
     weight: int | None = None
+    request_rate: float | None = None
     lifetimes: Sequence[tuple[str, float]] = ()
     keep_default: bool = False
 
@@ -44,7 +45,10 @@ class Wanted:
     def limits(self) -> TenantLimits | None:
         """The limits that were said; None for none."""
         limits = TenantLimits(
-            max_running_count=self.max_running, max_queued_count=self.max_queued, weight=self.weight
+            max_running_count=self.max_running,
+            max_queued_count=self.max_queued,
+            weight=self.weight,
+            request_rate=self.request_rate,
         )
         return limits if limits.ListFields() else None
 
@@ -153,10 +157,15 @@ def _facts(tenant: Tenant) -> Mapping[str, str]:
         "queued": f"{tenant.queued_count} of {tenant.limits.max_queued_count}",
         "running": f"{tenant.running_count} of {tenant.limits.max_running_count}",
         "weight": str(tenant.limits.weight),
+        "rate": _rate(tenant.limits),
         "keeps": _keeps(tenant.retention),
         "created": moment(tenant.create_time),
         "changed": moment(tenant.update_time),
     }
+
+
+def _rate(limits: TenantLimits) -> str:
+    return f"{limits.request_rate:g} requests a second" if limits.HasField("request_rate") else ""
 
 
 def _keeps(retention: TenantRetention) -> str:

@@ -186,6 +186,11 @@ def limits(command: Command) -> Command:
             help="How long rows of a class are kept, such as result=7d; repeatable. Replaces all it had.",
         ),
         click.option("--weight", type=int, help="Its share among tenants, 1..1000."),
+        click.option(
+            "--request-rate",
+            type=float,
+            help="Requests a second to each server; 0: the service's own setting.",
+        ),
         click.option("--max-queued", type=int, help="Jobs that may wait."),
         click.option("--max-running", type=int, help="Jobs that may run at once."),
         click.option("--display-name", help="For people."),

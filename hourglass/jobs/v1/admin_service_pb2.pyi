@@ -237,33 +237,43 @@ class TenantLimits(_message.Message):
     MAX_RUNNING_COUNT_FIELD_NUMBER: _builtins.int
     MAX_QUEUED_COUNT_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
+    REQUEST_RATE_FIELD_NUMBER: _builtins.int
     max_running_count: _builtins.int
     """Jobs that may run at once."""
     max_queued_count: _builtins.int
     """Jobs that may wait."""
     weight: _builtins.int
     """Its share among tenants, 1..1000."""
+    request_rate: _builtins.float
+    """Requests a second that it may send to each server. 0 in a request, and
+    absent in an answer: the service's own setting.
+    """
     def __init__(
         self,
         *,
         max_running_count: _builtins.int | None = ...,
         max_queued_count: _builtins.int | None = ...,
         weight: _builtins.int | None = ...,
+        request_rate: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_queued_count", b"_max_queued_count", "_max_running_count", b"_max_running_count", "_weight", b"_weight", "max_queued_count", b"max_queued_count", "max_running_count", b"max_running_count", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_queued_count", b"_max_queued_count", "_max_running_count", b"_max_running_count", "_request_rate", b"_request_rate", "_weight", b"_weight", "max_queued_count", b"max_queued_count", "max_running_count", b"max_running_count", "request_rate", b"request_rate", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_queued_count", b"_max_queued_count", "_max_running_count", b"_max_running_count", "_weight", b"_weight", "max_queued_count", b"max_queued_count", "max_running_count", b"max_running_count", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_queued_count", b"_max_queued_count", "_max_running_count", b"_max_running_count", "_request_rate", b"_request_rate", "_weight", b"_weight", "max_queued_count", b"max_queued_count", "max_running_count", b"max_running_count", "request_rate", b"request_rate", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_queued_count: _TypeAlias = _typing.Literal["max_queued_count"]  # noqa: Y015
     _WhichOneofArgType__max_queued_count: _TypeAlias = _typing.Literal["_max_queued_count", b"_max_queued_count"]  # noqa: Y015
     _WhichOneofReturnType__max_running_count: _TypeAlias = _typing.Literal["max_running_count"]  # noqa: Y015
     _WhichOneofArgType__max_running_count: _TypeAlias = _typing.Literal["_max_running_count", b"_max_running_count"]  # noqa: Y015
+    _WhichOneofReturnType__request_rate: _TypeAlias = _typing.Literal["request_rate"]  # noqa: Y015
+    _WhichOneofArgType__request_rate: _TypeAlias = _typing.Literal["_request_rate", b"_request_rate"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_queued_count) -> _WhichOneofReturnType__max_queued_count | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_running_count) -> _WhichOneofReturnType__max_running_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__request_rate) -> _WhichOneofReturnType__request_rate | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
 

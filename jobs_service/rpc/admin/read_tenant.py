@@ -19,6 +19,8 @@ _LONGEST_NAME: Final = 255
 _MOST_RUNNING: Final = 1_000_000
 _MOST_QUEUED: Final = 1_000_000_000
 _HEAVIEST: Final = 1000
+_SLOWEST: Final = 0.001
+_FASTEST: Final = 1_000_000.0
 _LONGEST_LIFETIME: Final = 20 * 365 * DAY
 _ZERO: Final = Decimal(0)
 
@@ -103,10 +105,12 @@ def read_funding(request: pb.FundTenantRequest, actor: str) -> Funding:
 def _limits(limits: pb.TenantLimits, faults: Faults) -> Limits:
     default = Limits()
     max_running, max_queued, weight = _present(limits, faults)
+    rate = _rate(limits, faults)
     return Limits(
         max_running=default.max_running if max_running is None else max_running,
         max_queued=default.max_queued if max_queued is None else max_queued,
         weight=default.weight if weight is None else weight,
+        request_rate=rate or None,
     )
 
 
@@ -115,12 +119,14 @@ def _change(request: pb.UpdateTenantRequest, lifetimes: Lifetimes, faults: Fault
     if name is not None:
         faults.check_text("display_name", name, longest=_LONGEST_NAME)
     max_running, max_queued, weight = _present(request.limits, faults.within("limits"))
+    rate = _rate(request.limits, faults.within("limits"))
     retention = _retention(request.retention, lifetimes, faults.within("retention"))
     return TenantChange(
         display_name=name,
         max_running=max_running,
         max_queued=max_queued,
         weight=weight,
+        request_rate=rate,
         retention=retention if request.HasField("retention") else None,
     )
 
@@ -134,6 +140,15 @@ def _present(limits: pb.TenantLimits, faults: Faults) -> tuple[int | None, int |
     _check(faults, "max_queued_count", max_queued, 0, _MOST_QUEUED)
     _check(faults, "weight", weight, 1, _HEAVIEST)
     return max_running, max_queued, weight
+
+
+def _rate(limits: pb.TenantLimits, faults: Faults) -> float | None:
+    """Requests a second; 0: the service's; None: absent."""
+    if not limits.HasField("request_rate"):
+        return None
+    if limits.request_rate != 0 and not _SLOWEST <= limits.request_rate <= _FASTEST:  # NaN neither
+        faults.add("request_rate", f"must be 0, or between {_SLOWEST:g} and {_FASTEST:g} requests a second")
+    return limits.request_rate
 
 
 def _check(faults: Faults, field: str, value: int | None, lowest: int, highest: int) -> None:

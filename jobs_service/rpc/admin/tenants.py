@@ -91,6 +91,7 @@ def _message(tenant: Tenant) -> pb.Tenant:
             max_running_count=tenant.max_running,
             max_queued_count=tenant.max_queued,
             weight=tenant.weight,
+            request_rate=tenant.request_rate,
         ),
         queued_count=tenant.queued,
         running_count=tenant.running,

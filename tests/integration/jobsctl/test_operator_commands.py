@@ -17,7 +17,9 @@ BECAUSE = ("--reason", "a test", "--user", "olga")
 
 
 async def test_a_tenant_is_made_changed_and_funded_once_a_request_id(jobsctl: Jobsctl) -> None:
-    made = await jobsctl("tenants", "create", "acme", "--max-running", "3", *BECAUSE, "-o", "json")
+    made = await jobsctl(
+        "tenants", "create", "acme", "--max-running", "3", "--request-rate", "7.5", *BECAUSE, "-o", "json"
+    )
     assert ("acme", 3) == (
         made.json["tenant"]["tenant_id"],
         made.json["tenant"]["limits"]["max_running_count"],
@@ -32,6 +34,7 @@ async def test_a_tenant_is_made_changed_and_funded_once_a_request_id(jobsctl: Jo
     updated = await jobsctl("tenants", "update", "acme", "--weight", "7", "--display-name", "Acme", *BECAUSE)
     assert ["weight", "7"] in updated.rows
     assert ["running", "0", "of", "3"] in updated.rows
+    assert ["rate", "7.5", "requests", "a", "second"] in updated.rows
     keeps = ("--keep", "payload=1d", "--keep", "events=36h")
     updated = await jobsctl("tenants", "update", "acme", *keeps, *BECAUSE)
     assert ["keeps", "payload", "1", "d,", "events", "1", "d", "12", "h"] in updated.rows

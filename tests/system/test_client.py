@@ -2,22 +2,19 @@
 
 import asyncio
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
 from hourglass.jobs.v1.job_pb2 import Job, JobSpec, JobState, Message, Role
-from hourglass_client import AsyncClient, Client, NotFound, PreconditionFailed, Terms
-from tests.chaos_proxy import ChaosProxy
+from hourglass_client import AsyncClient, Client, NotFound, PreconditionFailed
 from tests.postgres import TestDatabase
 from tests.stacks import spec_of, stack_on
-from tests.system.readers import log_of, read_in_parts
+from tests.system.readers import log_of
 
 pytestmark = pytest.mark.timeout(120)
 SLOW = "simulated:tokens=40,tps=25"
 TENANT = (("x-tenant-id", "demo"),)
-READERS, PARTS = 20, 10
 
 
 async def test_one_job_from_its_price_to_its_result_for_both_kinds_of_callers(
@@ -77,44 +74,6 @@ def _whole_way_blocking(target: str) -> tuple[Job, str]:
 def _short() -> pb.GenerateRequest:
     message = Message(role=Role.ROLE_USER, content="Say something.")
     return pb.GenerateRequest(model="simulated-fast", messages=[message], max_output_token_count=8)
-
-
-@pytest.mark.faults
-async def test_what_a_reader_keeps_over_200_reconnects_is_the_log_of_the_store(
-    database: TestDatabase, tmp_path: Path
-) -> None:
-    random = Random(20)
-    async with (
-        stack_on(database, tmp_path) as stack,
-        ChaosProxy.to_tcp(*_host_and_port(stack.jobs)) as proxy,
-        AsyncClient.connect(f"127.0.0.1:{proxy.port}", terms=Terms(patience=20.0)) as client,
-    ):
-        job_id = (await client.create(spec_of(SLOW))).job.job_id
-        severing = asyncio.create_task(_sever(proxy, Random(21)))
-        readers = [
-            read_in_parts(client, job_id, parts=PARTS, random=Random(random.random())) for _ in range(READERS)
-        ]
-        transcripts = await asyncio.gather(*readers)
-        severing.cancel()
-        log = await log_of(client, job_id)
-        job = await client.get(job_id, content=True)
-    assert JobState.JOB_STATE_SUCCEEDED == job.state
-    for transcript in transcripts:
-        assert log == transcript.events
-        assert job.result.text == transcript.text
-    assert proxy.accepted > 3
-
-
-async def _sever(proxy: ChaosProxy, random: Random) -> None:
-    """The network breaks every connection now and then."""
-    while True:
-        await asyncio.sleep(random.uniform(0.1, 0.6))
-        proxy.sever()
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
 
 
 @pytest.mark.faults

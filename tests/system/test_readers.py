@@ -41,7 +41,7 @@ LONG: Final = f"simulated:tokens={TOKENS},tps=24"
 # Text lives in its worker for up to a second before it is durable: a death takes some with it.
 LATE_FLUSHES: Final = {"FLUSH_INTERVAL": "1.0"}
 ALL: Final = 1000
-EACH_ATTEMPT: Final = 180
+EACH_ATTEMPT: Final = 120
 EACH_DEATH: Final = 50
 LAST_IN_FLIGHT: Final = 3
 """Events that a worker has told and not stored when it is killed, at least."""
@@ -89,8 +89,8 @@ async def test_what_readers_keep_over_1000_comings_and_two_dead_workers_is_what_
         spec = spec_of(LONG, unknown_outcome_policy=RETRY, max_output_token_count=TOKENS)
         job_id = (await client.create(spec)).job.job_id
         readers = [
-            *steady.readers(job_id, comings, share=7),
-            *broken.readers(job_id, comings, share=4),
+            *steady.readers(job_id, comings, share=5),
+            *broken.readers(job_id, comings, share=3),
         ]
         async with asyncio.TaskGroup() as group:
             for reader in readers:
@@ -125,15 +125,19 @@ async def kill_in_mid_answer(
 ) -> None:
     """Kill an attempt's worker when enough readers have come to it, and text is told that is not stored."""
 
-    async def has_more_than_the_store() -> bool:
-        query = "SELECT last_sequence FROM hourglass.jobs WHERE id = $1::uuid"
-        found = await rows(database, query, job_id)
+    async def holds_more_than_the_store() -> bool:
+        worker.signal(signal.SIGSTOP)  # what it has told and what it has stored stand still
+        found = await rows(database, "SELECT last_sequence FROM hourglass.jobs WHERE id = $1::uuid", job_id)
         assert found, "the job has ended before its worker could be killed"
-        return bool(comings.front - found[0]["last_sequence"] >= LAST_IN_FLIGHT)
+        if comings.front - found[0]["last_sequence"] >= LAST_IN_FLIGHT:
+            return True
+        worker.signal(signal.SIGCONT)
+        return False
 
     await eventually(lambda: comings.phases[Phase(attempt, served=True)] >= EACH_ATTEMPT, within=30.0)
-    await eventually(has_more_than_the_store)
-    stack.children[comings.worker].signal(signal.SIGKILL)
+    worker = stack.children[comings.worker]
+    await eventually(holds_more_than_the_store)
+    worker.signal(signal.SIGKILL)
     comings.died()
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -9,6 +10,7 @@ import grpc.aio
 
 from budget.grpc_client import CHANNEL_OPTIONS
 from hourglass.budget.v1.ledger_pb2 import BudgetLedger
+from transport.bearer import Token, is_local, token_of
 from transport.channels import FollowingAioChannel, FollowingChannel
 from transport.files import TlsFiles, WrongFiles
 from transport.held import HeldFiles, Silent
@@ -50,6 +52,16 @@ def aio_channel(
     if credentials is not None:
         return grpc.aio.secure_channel(target, credentials, options=options)
     return grpc.aio.insecure_channel(target, options=options)
+
+
+def checked_token(
+    given: str | Path | Token | None, target: str, *, encrypted: bool, plaintext_token: bool
+) -> Token | None:
+    """The token of a client's calls. Raises WrongToken, and ValueError where it would leave this machine in
+    the clear: whoever reads it on its way can do what its owner can."""
+    if given is not None and not (encrypted or plaintext_token or is_local(target)):
+        raise ValueError(f"a token to {target} takes TLS, or plaintext_token=True")
+    return token_of(given)
 
 
 def _check_one(tls: TlsFiles | None, credentials: grpc.ChannelCredentials | None) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,13 +25,21 @@ from hourglass.jobs.v1.jobs_service_pb2 import (
 )
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
 from hourglass_client import requests
-from hourglass_client.channel import DEFAULT_OPTIONS, OnLedger, Options, blocking_channel, ignored
+from hourglass_client.channel import (
+    DEFAULT_OPTIONS,
+    OnLedger,
+    Options,
+    blocking_channel,
+    checked_token,
+    ignored,
+)
 from hourglass_client.course import Course, Kinds, OnBreak
 from hourglass_client.errors import HourglassError, error_of, ledger_in
 from hourglass_client.patience import Metadata, Patience, Terms, Tries, Waiting
 from hourglass_client.requests import Call
 from hourglass_client.streams import Stream, Watch
 from hourglass_client.transcript import Transcript
+from transport.bearer import Token, bearer
 from transport.files import TlsFiles
 
 Request = TypeVar("Request")
@@ -58,14 +67,17 @@ class Client:
         channel: grpc.Channel,
         *,
         metadata: Metadata = (),
+        token: Token | None = None,
         terms: Terms | None = None,
         on_ledger: OnLedger = ignored,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """A client over a channel of yours. metadata: goes with every call, such as `x-tenant-id`."""
+        """A client over a channel of yours. metadata: goes with every call, such as `x-tenant-id`. token:
+        asked before every call for what proves who calls; the channel should be encrypted."""
         self._channel = channel
         self._stub = JobServiceStub(channel)
         self._metadata = metadata
+        self._token = token
         self._terms = terms or Terms()
         self._on_ledger = on_ledger
         self._sleep = sleep
@@ -79,17 +91,23 @@ class Client:
         credentials: grpc.ChannelCredentials | None = None,
         options: Options = (),
         metadata: Metadata = (),
+        token: str | Path | Token | None = None,
+        plaintext_token: bool = False,
         terms: Terms | None = None,
         on_ledger: OnLedger = ignored,
     ) -> Self:
         """A client with a channel of its own. target: `host:port` or what else gRPC resolves. tls: speak
         TLS with these files, which are read again when they change; `TlsFiles()` trusts whom gRPC does.
-        credentials: speak TLS with these instead. options: added to those that fit the services.
+        credentials: speak TLS with these instead. token: a JWT or an API key as a text; a path is read again
+        when it changes; a function is asked before every call. plaintext_token: lets it go in the clear to
+        another machine, where something else encrypts. options: added to those that fit the services.
 
-        Nothing is sent yet; an unreachable server shows in the first call. Raises WrongFiles, and ValueError
-        for both tls and credentials."""
+        Nothing is sent yet; an unreachable server shows in the first call. Raises WrongFiles, WrongToken, and
+        ValueError for both tls and credentials or for a token in the clear."""
+        encrypted = tls is not None or credentials is not None
+        checked = checked_token(token, target, encrypted=encrypted, plaintext_token=plaintext_token)
         channel = blocking_channel(target, tls, credentials, (*DEFAULT_OPTIONS, *options))
-        return cls(channel, metadata=metadata, terms=terms, on_ledger=on_ledger)
+        return cls(channel, metadata=metadata, token=checked, terms=terms, on_ledger=on_ledger)
 
     def quote(self, request: QuoteRequest, *, timeout: float | None = None) -> QuoteResponse:
         """What 1..16 models would cost. The answer's quote_id is for one `create`."""
@@ -206,7 +224,7 @@ class Client:
         try:
             response: Response
             response, ended = method.with_call(
-                call.request, timeout=timeout, metadata=(*self._metadata, *metadata)
+                call.request, timeout=timeout, metadata=(*self._sent(), *metadata)
             )
         except grpc.RpcError as failed:
             error = error_of(failed)
@@ -220,8 +238,11 @@ class Client:
 
     def _stream(self, name: str, request: object, timeout: float | None) -> Stream[Any]:
         method: Any = getattr(self._stub, name)
-        rpc = method(request, timeout=timeout, metadata=self._metadata)
+        rpc = method(request, timeout=timeout, metadata=self._sent())
         return Stream(rpc, lambda ledger: self._told(name, ledger))
+
+    def _sent(self) -> Metadata:
+        return (*self._metadata, *bearer(self._token))
 
     def _told(self, method: str, ledger: BudgetLedger | None) -> None:
         if ledger is not None:

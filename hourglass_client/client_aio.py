@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -25,13 +26,14 @@ from hourglass.jobs.v1.jobs_service_pb2 import (
 )
 from hourglass.jobs.v1.jobs_service_pb2_grpc import JobServiceStub
 from hourglass_client import requests
-from hourglass_client.channel import DEFAULT_OPTIONS, OnLedger, Options, aio_channel, ignored
+from hourglass_client.channel import DEFAULT_OPTIONS, OnLedger, Options, aio_channel, checked_token, ignored
 from hourglass_client.course import Course, Kinds, OnBreak
 from hourglass_client.errors import HourglassError, ledger_in
 from hourglass_client.patience import Metadata, Patience, Terms, Tries, Waiting
 from hourglass_client.requests import Call
 from hourglass_client.streams_aio import AsyncStream, AsyncWatch, typed
 from hourglass_client.transcript import Transcript
+from transport.bearer import Token, bearer
 from transport.files import TlsFiles
 
 Request = TypeVar("Request")
@@ -53,6 +55,7 @@ class AsyncClient:
         channel: grpc.aio.Channel,
         *,
         metadata: Metadata = (),
+        token: Token | None = None,
         terms: Terms | None = None,
         on_ledger: OnLedger = ignored,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -61,6 +64,7 @@ class AsyncClient:
         self._channel = channel
         self._stub = JobServiceStub(channel)
         self._metadata = metadata
+        self._token = token
         self._terms = terms or Terms()
         self._on_ledger = on_ledger
         self._sleep = sleep
@@ -74,12 +78,16 @@ class AsyncClient:
         credentials: grpc.ChannelCredentials | None = None,
         options: Options = (),
         metadata: Metadata = (),
+        token: str | Path | Token | None = None,
+        plaintext_token: bool = False,
         terms: Terms | None = None,
         on_ledger: OnLedger = ignored,
     ) -> Self:
         """As `Client.connect`."""
+        encrypted = tls is not None or credentials is not None
+        checked = checked_token(token, target, encrypted=encrypted, plaintext_token=plaintext_token)
         channel = aio_channel(target, tls, credentials, (*DEFAULT_OPTIONS, *options))
-        return cls(channel, metadata=metadata, terms=terms, on_ledger=on_ledger)
+        return cls(channel, metadata=metadata, token=checked, terms=terms, on_ledger=on_ledger)
 
     async def quote(self, request: QuoteRequest, *, timeout: float | None = None) -> QuoteResponse:
         """As `Client.quote`."""
@@ -187,7 +195,7 @@ class AsyncClient:
 
     async def _once(self, call: Call[Any, Response], timeout: float | None, metadata: Metadata) -> Response:
         method: Any = getattr(self._stub, call.method)
-        rpc = method(call.request, timeout=timeout, metadata=(*self._metadata, *metadata))
+        rpc = method(call.request, timeout=timeout, metadata=(*self._sent(), *metadata))
         try:
             response: Response = await typed(rpc)
             self._told(call.method, ledger_in(await rpc.trailing_metadata()))
@@ -203,8 +211,11 @@ class AsyncClient:
 
     def _stream(self, name: str, request: object, timeout: float | None) -> AsyncStream[Any]:
         method: Any = getattr(self._stub, name)
-        rpc = method(request, timeout=timeout, metadata=self._metadata)
+        rpc = method(request, timeout=timeout, metadata=self._sent())
         return AsyncStream(rpc, lambda ledger: self._told(name, ledger))
+
+    def _sent(self) -> Metadata:
+        return (*self._metadata, *bearer(self._token))
 
     def _told(self, method: str, ledger: BudgetLedger | None) -> None:
         if ledger is not None:

@@ -49,7 +49,9 @@ class Session:
         self.settings = settings
         self.printer = printer
         self.ledgers: list[BudgetLedger] = []
-        self.client = AsyncClient(channel, metadata=settings.metadata, on_ledger=self._keep)
+        self.client = AsyncClient(
+            channel, metadata=settings.named, token=settings.token, on_ledger=self._keep
+        )
         self._whole = None if settings.timeout is None else Budget.for_work(settings.timeout)
 
     async def call(

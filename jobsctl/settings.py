@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from transport.bearer import Token
     from transport.files import TlsFiles
 
 
@@ -20,7 +21,7 @@ class Settings:
     """The global options.
 
     server: host:port. tls: how to speak TLS with it; None: in the clear.
-    token: an API key or a token; empty where the metadata is believed.
+    token: what proves who calls; None: nothing does.
     tenant, user: empty for the server's defaults.
     timeout: seconds for the whole command; None: each call may take what its method takes.
     ledger: draw where the time of each call went.
@@ -28,7 +29,7 @@ class Settings:
 
     server: str
     tls: "TlsFiles | None" = None
-    token: str = field(default="", repr=False)
+    token: "Token | None" = field(default=None, repr=False)
     tenant: str = ""
     user: str = ""
     timeout: float | None = None
@@ -36,8 +37,13 @@ class Settings:
     ledger: bool = False
 
     @property
-    def metadata(self) -> tuple[tuple[str, str], ...]:
+    def named(self) -> tuple[tuple[str, str], ...]:
         """Who calls, where that was said."""
-        bearer = f"Bearer {self.token}" if self.token else ""
-        named = (("authorization", bearer), ("x-tenant-id", self.tenant), ("x-user-id", self.user))
-        return tuple((name, value) for name, value in named if value)
+        said = (("x-tenant-id", self.tenant), ("x-user-id", self.user))
+        return tuple((name, value) for name, value in said if value)
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """That, and the proof of it as it is now."""
+        proof = () if self.token is None else (("authorization", f"Bearer {self.token()}"),)
+        return (*self.named, *proof)

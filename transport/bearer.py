@@ -1,5 +1,6 @@
 """The bearer token of a caller: a text, or a file that is read again when it changes."""
 
+import ipaddress
 import re
 import threading
 import time
@@ -96,3 +97,22 @@ def _checked(token: str, place: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise WrongToken(f"{place}: wanted one token of visible ASCII characters")
     return token
+
+
+def token_of(given: "str | Path | Token | None") -> Token | None:
+    """A token however it is given: a text, a file, or whoever has it. Raises WrongToken."""
+    if isinstance(given, str):
+        return fixed(given)
+    return TokenFile(given) if isinstance(given, Path) else given
+
+
+def is_local(target: str) -> bool:
+    """Whether what goes to a gRPC target leaves this machine not even when it goes in the clear."""
+    if target.startswith("unix"):
+        return True
+    rest = target.rpartition("/")[2].removeprefix("ipv4:").removeprefix("ipv6:")
+    host = (rest.rpartition(":")[0] or rest).strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

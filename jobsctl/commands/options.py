@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 from typing_extensions import override
 
 from jobsctl.commands.values import DURATION, LIFETIME
@@ -13,6 +14,7 @@ from jobsctl.exits import ExitCode, Failure
 from jobsctl.settings import Output, Settings
 
 if TYPE_CHECKING:
+    from transport.bearer import Token
     from transport.files import TlsFiles
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -31,6 +33,21 @@ class GlobalOption(click.Option):
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if value is not None:
         ctx.find_root().ensure_object(dict)[param.name] = value
+
+
+class TokenOption(GlobalOption):
+    """Only the environment gives a token: every process of the machine can read a command line, and shells
+    keep it in their history."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__("--token", hidden=True, metavar="TOKEN", **attributes)
+        self.callback = _keep_from_environment
+
+
+def _keep_from_environment(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
+        raise click.UsageError("A command line is no place for a token: use JOBSCTL_TOKEN or --token-file.")
+    _keep(ctx, param, value)
 
 
 def global_options(*, with_defaults: bool) -> list[click.Parameter]:
@@ -76,11 +93,17 @@ def global_options(*, with_defaults: bool) -> list[click.Parameter]:
         GlobalOption(
             "--token-file",
             metavar="FILE",
-            help="An API key or a token to call by; JOBSCTL_TOKEN holds it itself.",
+            help="Where the token or API key is that says who calls; or JOBSCTL_TOKEN, which holds it.",
             **defaults("JOBSCTL_TOKEN_FILE"),
         ),
-        # Not for typing: what is typed stands in the list of processes.
-        GlobalOption("--token", hidden=True, **defaults("JOBSCTL_TOKEN")),
+        GlobalOption(
+            "--plaintext-token",
+            is_flag=True,
+            flag_value=True,
+            default=None,
+            help="Send the token in the clear to another machine: where something else encrypts.",
+        ),
+        TokenOption(**defaults("JOBSCTL_TOKEN")),
         GlobalOption(
             "--tenant", help="As whose; the server's default when absent.", **defaults("JOBSCTL_TENANT")
         ),
@@ -148,12 +171,6 @@ def settings_of(ctx: click.Context) -> Settings:
     )
 
 
-def _token(said: Mapping[str, Any]) -> str:
-    if "token_file" not in said:
-        return str(said.get("token", ""))
-    return text_of("--token-file", said["token_file"]).strip()
-
-
 def _tls(said: Mapping[str, Any]) -> "TlsFiles | None":
     files = {name: Path(said[option]) for name, option in _FILES.items() if said.get(option)}
     if not files and not said.get("tls"):
@@ -163,6 +180,23 @@ def _tls(said: Mapping[str, Any]) -> "TlsFiles | None":
     from transport.files import TlsFiles
 
     return TlsFiles(**files)
+
+
+def _token(said: Mapping[str, Any]) -> "Token | None":
+    text, file = said.get("token"), said.get("token_file")
+    if not text and not file:
+        return None
+    from transport.bearer import WrongToken, is_local, token_of
+
+    server = said.get("server", DEFAULT_SERVER)
+    if _tls(said) is None and not said.get("plaintext_token") and not is_local(server):
+        raise click.UsageError(f"A token to {server} takes --tls, or --plaintext-token.")
+    try:
+        if file == "-":
+            return token_of(text_of("--token-file", file).strip())
+        return token_of(Path(file) if file else text)
+    except WrongToken as error:
+        raise click.BadParameter(str(error), param_hint="--token-file") from error
 
 
 def recorded(command: Command) -> Command:

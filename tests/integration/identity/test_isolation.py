@@ -82,7 +82,6 @@ async def test_another_tenants_job_answers_like_one_that_never_was(
         for job_id in (ended, queued):
             told = await refusal(known, name, question(job_id), zeta)
             assert wanted == body_of(told, job_id), name
-    assert UUID(queued)
     for job_id, state in ((ended, "SUCCEEDED"), (queued, "QUEUED")):
         rows = await known.jobs.sql(
             "SELECT state FROM hourglass.jobs WHERE id = $1 UNION ALL "

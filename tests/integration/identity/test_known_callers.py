@@ -34,7 +34,8 @@ async def test_whoever_proves_nothing_is_told_how_and_health_answers_all_the_sam
     refused = await failure(known.administer("ListLanes", admin_pb.ListLanesRequest(), ()))
     assert (UNAUTHENTICATED, "MISSING_CREDENTIALS") == refused.kind
     async with grpc.aio.insecure_channel(known.jobs.address, options=client_options()) as channel:
-        answer = await HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+        health: Any = HealthStub(channel)
+        answer = await health.Check(health_pb2.HealthCheckRequest(), timeout=5)
     assert health_pb2.HealthCheckResponse.SERVING == answer.status
 
 

@@ -11,6 +11,8 @@ from click.shell_completion import CompletionItem
 from typing_extensions import override
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+LONGEST: Final = 100 * 366 * 86_400.0
+"""Seconds; more is a mistake of units, and may not fit into what is sent."""
 _UNITS: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -24,9 +26,10 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         found = _DURATION.fullmatch(value)
-        if found is None or float(found[1]) <= 0:
+        seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else 0.0
+        if not 0 < seconds <= LONGEST:
             self.fail(f"{value!r} is no duration such as 2, 500ms, 5m or 24h.", param, ctx)
-        return float(found[1]) * _UNITS[found[2] or "s"]
+        return seconds
 
 
 class Amount(click.ParamType[Decimal]):
@@ -59,9 +62,9 @@ class Moment(click.ParamType[datetime]):
             return datetime.now(UTC) + (offset if value[0] == "+" else -offset)
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):
             self.fail(f"{value!r} is no time such as 2026-11-30T12:00:00Z, +10m or -24h.", param, ctx)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class Label(click.ParamType[tuple[str, str]]):

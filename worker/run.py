@@ -27,6 +27,7 @@ from worker.outcome import (
 from worker.providers.errors import ProviderError
 from worker.providers.protocol import Delta, Finished, GenerationRequest, Message, UsageReport
 from worker.providers.routes import UnroutedModel
+from worker.tracing import note_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +90,7 @@ class Runner:
         """Start step, the provider's answer, and whatever becomes of the job."""
         with self.traces.run(run.claimed) as span:
             end = await self._attempt(run)
-            span.set_attribute("hourglass.attempt.end", type(end).__name__.lower())
+            note_end(span, end)
             await self.finisher.end(run, end)
 
     async def _attempt(self, run: Run) -> CallEnd:

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from worker.outcome import Failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from jobs_store.runs import Claimed
+    from worker.outcome import CallEnd
 
 _W3C: Final = TraceContextTextMapPropagator()
 _NO_PARENT: Final = otel_context.Context()
@@ -59,6 +62,14 @@ class RunTraces:
             links=_made_by(claimed),
         ) as span:
             yield span
+
+
+def note_end(span: trace.Span, end: CallEnd) -> None:
+    """How the attempt's call ended, in the span of its run. What we stopped ourselves is no error."""
+    span.set_attribute("hourglass.attempt.end", type(end).__name__.lower())
+    if isinstance(end, Failed):
+        span.set_attribute("error.type", end.cause)
+        span.set_status(Status(StatusCode.ERROR, end.cause))
 
 
 def _attributes(claimed: Claimed) -> Mapping[str, str | int]:

@@ -8,6 +8,8 @@ from jobs_store.rate_card import RateCard, Usage
 from jobs_store.states import AttemptOutcome, CostBasis, ErrorClass
 
 ZERO = Decimal(0)
+LEASE_EXPIRED = "LEASE_EXPIRED"
+"""The cause of an attempt whose run nobody heard of any more."""
 NO_USAGE = Usage(input_tokens=0, output_tokens=0)
 
 

@@ -4,6 +4,7 @@ from budget.core import Budget
 from budget.postgres import Database
 from jobs_store.calls import Settlement, settle_calls
 from jobs_store.creation import PolicyOf
+from jobs_store.job_metrics import JobMetrics
 from jobs_store.statements import statement
 
 CALL_GRACE = 30.0
@@ -13,11 +14,20 @@ CALL_GRACE = 30.0
 class CallReaping:
     """One page at a time, as the worker role. Nothing is captured: nobody knows what was delivered."""
 
-    def __init__(self, database: Database, policy_of: PolicyOf, *, grace: float, page_size: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        policy_of: PolicyOf,
+        *,
+        grace: float,
+        page_size: int,
+        metrics: JobMetrics | None = None,
+    ) -> None:
         self._database = database
         self._policy_of = policy_of
         self._grace = grace
         self._page_size = page_size
+        self._metrics = metrics or JobMetrics()
 
     async def settle_overdue(self, *, budget: Budget) -> int:
         """Settles a page of calls whose deadline lies `grace` seconds back; answers how many."""
@@ -28,4 +38,8 @@ class CallReaping:
                 Settlement(tenant=row["tenant_id"], call_id=row["id"], end=None)
                 for row in sorted(rows, key=lambda row: (row["tenant_id"], row["id"]))
             ]
-            return len(await settle_calls(transaction, overdue)) if overdue else 0
+            settled = await settle_calls(transaction, overdue) if overdue else {}
+        for settlement in overdue:
+            if settlement.call_id in settled:
+                self._metrics.settled(settlement, settled[settlement.call_id])
+        return len(settled)

@@ -13,6 +13,7 @@ from jobs_store.creation import PolicyOf
 from jobs_store.errors import InsufficientFunds, LaneClosed, TenantNotFound
 from jobs_store.funds_line import left_nothing, moving_line
 from jobs_store.identifiers import CallId, TenantId
+from jobs_store.job_metrics import CALL, JobMetrics
 from jobs_store.rate_card import Usage
 from jobs_store.statements import statement
 from jobs_store.states import AttemptOutcome, CostBasis
@@ -61,9 +62,14 @@ class Settlement:
     call_id: CallId
     end: CallEnd | None
 
+    @property
+    def known_end(self) -> CallEnd:
+        """The end, or that nobody knows it."""
+        return self.end or _UNKNOWN
+
     def to_json(self) -> dict[str, object]:
         """The form that settle_calls reads; a worst case of null leaves the one that stands on the row."""
-        end = self.end or _UNKNOWN
+        end = self.known_end
         return {
             "tenant_id": self.tenant,
             "id": self.call_id,
@@ -85,12 +91,22 @@ _UNKNOWN = CallEnd(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledCall:
+    """A call that was settled now. Dollars."""
+
+    lane: str
+    captured: Decimal
+    released: Decimal
+
+
 class CallStore:
     """Calls, as the request role."""
 
-    def __init__(self, database: Database, policy_of: PolicyOf) -> None:
+    def __init__(self, database: Database, policy_of: PolicyOf, *, metrics: JobMetrics | None = None) -> None:
         self._database = database
         self._policy_of = policy_of
+        self._metrics = metrics or JobMetrics()
         self._line = moving_line()
 
     async def reserve(self, call: NewCall, *, budget: Budget) -> None:
@@ -106,6 +122,7 @@ class CallStore:
             await self._reserve(call, policy, this.attempt, budget=budget)
 
         await self._line.run(once, budget=budget, policy=policy, retryable=left_nothing)
+        self._metrics.reserved(call.lane, call.amount, work=CALL)
 
     async def _reserve(self, call: NewCall, policy: Policy, attempt: int, *, budget: Budget) -> None:
         async with self._database.transaction(
@@ -130,8 +147,11 @@ class CallStore:
         """Settle a call, once. Dollars that were captured; None when there was nothing left to settle."""
         policy = self._policy_of("settle_calls")
         async with self._database.transaction(budget, policy, tenants=[settlement.tenant]) as transaction:
-            captured = await settle_calls(transaction, [settlement])
-        return captured.get(settlement.call_id)
+            settled = (await settle_calls(transaction, [settlement])).get(settlement.call_id)
+        if settled is None:
+            return None
+        self._metrics.settled(settlement, settled)
+        return settled.captured
 
 
 def _refuse_what_cannot_be(call: NewCall, row: Record) -> None:
@@ -143,7 +163,10 @@ def _refuse_what_cannot_be(call: NewCall, row: Record) -> None:
         raise InsufficientFunds(tenant=call.tenant, required=call.amount, available=row["available_before"])
 
 
-async def settle_calls(transaction: Transaction, settlements: list[Settlement]) -> dict[UUID, Decimal]:
-    """Settles those that are not settled yet; dollars that were captured, by call."""
+async def settle_calls(transaction: Transaction, settlements: list[Settlement]) -> dict[UUID, SettledCall]:
+    """Settles those that are not settled yet; answers them by call."""
     rows = await transaction.fetch(statement("settle_calls"), dump([each.to_json() for each in settlements]))
-    return {row["id"]: row["captured"] for row in rows}
+    return {
+        row["id"]: SettledCall(lane=row["lane"], captured=row["captured"], released=row["released"])
+        for row in rows
+    }

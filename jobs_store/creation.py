@@ -11,6 +11,7 @@ from budget.retry import Try
 from jobs_store.errors import InsufficientFunds, QueueFull, QuoteUsed, TenantNotFound
 from jobs_store.funds_line import left_nothing, moving_line
 from jobs_store.identifiers import JobId, TenantId
+from jobs_store.job_metrics import JobMetrics
 from jobs_store.new_job import NewJob
 from jobs_store.statements import statement
 from jobs_store.stored_json import dump
@@ -45,9 +46,10 @@ class KeyTaken(Exception):
 class JobCreation:
     """Creates jobs as the request role."""
 
-    def __init__(self, database: Database, policy_of: PolicyOf) -> None:
+    def __init__(self, database: Database, policy_of: PolicyOf, *, metrics: JobMetrics | None = None) -> None:
         self._database = database
         self._policy_of = policy_of
+        self._metrics = metrics or JobMetrics()
         self._line = moving_line()
 
     async def find_key(self, tenant: TenantId, digest: bytes, *, budget: Budget) -> KnownKey | None:
@@ -77,7 +79,13 @@ class JobCreation:
         async def once(this: Try) -> Created:
             return await self._create(job, policy, this.attempt, budget=budget)
 
-        return await self._line.run(once, budget=budget, policy=policy, retryable=left_nothing)
+        created = await self._line.run(once, budget=budget, policy=policy, retryable=left_nothing)
+        self.count(job)
+        return created
+
+    def count(self, job: NewJob) -> None:
+        """Counts a job as created. For who finds out that a commit holds whose answer was lost."""
+        self._metrics.created(job.price.lane, job.price.quoted_amount)
 
     async def _create(self, job: NewJob, policy: Policy, attempt: int, *, budget: Budget) -> Created:
         async with self._database.transaction(

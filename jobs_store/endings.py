@@ -140,8 +140,9 @@ class Return:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What an ending came to. `last_sequence` is that of its last event; `captured` in dollars.
+    """What an ending came to. `last_sequence` is that of its last event; `captured`, `released` in dollars.
 
+    lane: the job's. earlier_attempts: those before this one that count.
     time: of those of its events that had none. ready_time: when a QUEUED job may be claimed.
     """
 
@@ -150,6 +151,9 @@ class Ended:
     last_sequence: Sequence | None = None
     captured: Decimal = Decimal(0)
     ready_time: datetime | None = None
+    lane: str = ""
+    released: Decimal = Decimal(0)
+    earlier_attempts: int = 0
 
 
 class Executor(Protocol):
@@ -176,6 +180,9 @@ async def finish_jobs(executor: Executor, endings: Many[Finish]) -> list[Ended]:
             time=row["end_time"],
             last_sequence=row["last_sequence"],
             captured=row["captured"],
+            released=row["released"],
+            lane=row["lane"],
+            earlier_attempts=row["earlier_attempts"],
         )
         for row in rows
     ]
@@ -190,6 +197,8 @@ async def requeue_jobs(executor: Executor, endings: Many[Return]) -> list[Ended]
             time=row["end_time"],
             last_sequence=row["last_sequence"],
             ready_time=row["ready_time"],
+            lane=row["lane"],
+            earlier_attempts=row["earlier_attempts"],
         )
         for row in rows
     ]

@@ -13,7 +13,7 @@ from budget.core import Budget
 from budget.postgres import Database, Record, Transaction
 from jobs_store.cancellation import CancelOutcome, cancel_job
 from jobs_store.creation import PolicyOf
-from jobs_store.endings import Fence, Finish, Return, finish_jobs, requeue_jobs
+from jobs_store.endings import Ended, Fence, Finish, Return, finish_jobs, requeue_jobs
 from jobs_store.errors import (
     ContentGone,
     CostLimitReached,
@@ -28,6 +28,7 @@ from jobs_store.errors import (
 )
 from jobs_store.events import NewEvent, state_changed
 from jobs_store.identifiers import JobId, RunToken, TenantId
+from jobs_store.job_metrics import JOB, JobMetrics
 from jobs_store.operator_requests import Asked, OperatorRequest, take_request
 from jobs_store.statements import statement
 from jobs_store.states import Cause, JobState
@@ -68,9 +69,10 @@ class OperatorDecisions:
     after every other refusal, nothing was written and the request_id is as free as it was.
     """
 
-    def __init__(self, database: Database, policy_of: PolicyOf) -> None:
+    def __init__(self, database: Database, policy_of: PolicyOf, *, metrics: JobMetrics | None = None) -> None:
         self._database = database
         self._policy_of = policy_of
+        self._metrics = metrics or JobMetrics()
 
     async def retry(self, decision: Decision, *, budget: Budget) -> bool:
         """Send a FAILED job to the queue again, under a new reservation.
@@ -87,7 +89,8 @@ class OperatorDecisions:
             )
             assert row is not None, "a finished job has its facts"
             await _refuse_what_did_not_happen(transaction, decision, row)
-            return True
+        self._metrics.reserved(row["lane"], row["quoted_amount"], work=JOB)
+        return True
 
     async def resolve(self, decision: Decision, resolution: Resolution, *, budget: Budget) -> bool:
         """End a hold: the job goes back to the queue, or fails and its money is released.
@@ -99,15 +102,18 @@ class OperatorDecisions:
             if not await _take(transaction, decision, Action.RESOLVE, resolution):
                 return False
             fence = await _lock_held(transaction, decision)
+            endings: list[tuple[Finish, Ended]] = []
             match resolution:
                 case Resolution.RETRY:
                     await _require_cost_limit(transaction, decision)
                     await requeue_jobs(transaction, [_back_to_the_queue(fence, decision)])
                 case Resolution.FAIL:
-                    await finish_jobs(transaction, [_failed(fence, decision)])
+                    failed = [_failed(fence, decision)]
+                    endings = list(zip(failed, await finish_jobs(transaction, failed), strict=True))
                 case _:
                     assert_never(resolution)
-            return True
+        self._metrics.written(endings)
+        return True
 
     async def cancel(self, decision: Decision, *, budget: Budget) -> CancelOutcome | None:
         """Cancel a job as its caller can; never ALREADY_TERMINAL. Raises JobTerminal."""
@@ -115,16 +121,17 @@ class OperatorDecisions:
         async with self._database.transaction(budget, policy, tenants=[decision.tenant]) as transaction:
             if not await _take(transaction, decision, Action.CANCEL):
                 return None
-            outcome = await cancel_job(
+            done = await cancel_job(
                 transaction,
                 decision.tenant,
                 decision.job_id,
                 principal=decision.actor,
                 reason=decision.reason,
             )
-            if outcome is CancelOutcome.ALREADY_TERMINAL:
+            if done.outcome is CancelOutcome.ALREADY_TERMINAL:
                 raise JobTerminal(decision.job_id, await _state_of(transaction, decision))
-            return outcome
+        self._metrics.written(done.endings)
+        return done.outcome
 
     async def erase(self, decision: Decision, *, budget: Budget) -> bool:
         """Erase payload, result and deltas of a job that has ended; rows of money stay.

@@ -15,7 +15,7 @@ from budget.core import Budget
 from budget.errors import ConstraintViolation
 from budget.policy import Policy
 from budget.postgres import Database, Record, Transaction
-from jobs_store.attempts import AttemptEnd, ProviderCost
+from jobs_store.attempts import LEASE_EXPIRED, AttemptEnd, ProviderCost
 from jobs_store.call_reaping import CALL_GRACE, CallReaping
 from jobs_store.creation import PolicyOf
 from jobs_store.decisions import (
@@ -31,15 +31,13 @@ from jobs_store.decisions import (
 from jobs_store.endings import Due, Ended, Fence, Finish, Return, Verdict, finish_jobs, requeue_jobs
 from jobs_store.errors import AlreadySettled
 from jobs_store.events import NewEvent, attempt_ended, cancel_requested, state_changed
+from jobs_store.job_metrics import JobMetrics
 from jobs_store.new_job import SPEC_VERSION
 from jobs_store.rate_card import RateCard
 from jobs_store.runs import tally_of, terms_of
 from jobs_store.statements import statement
 from jobs_store.states import AttemptOutcome, Cause, ErrorClass, JobState
 from jobs_store.stored_json import load_object
-
-LEASE_EXPIRED = "LEASE_EXPIRED"
-"""The cause of an attempt whose run nobody heard of any more."""
 
 AnyEnding = TypeVar("AnyEnding", Finish, Return)
 Write: TypeAlias = Callable[[Transaction, list[AnyEnding]], Awaitable[list[Ended]]]
@@ -83,13 +81,17 @@ class Reaper:
         jitter: Jitter,
         page_size: int,
         call_grace: float = CALL_GRACE,
+        metrics: JobMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or JobMetrics()
         self._database = database
         self._policy_of = policy_of
         self._timing = timing
         self._jitter = jitter
         self._page_size = page_size
-        self._calls = CallReaping(database, policy_of, grace=call_grace, page_size=page_size)
+        self._calls = CallReaping(
+            database, policy_of, grace=call_grace, page_size=page_size, metrics=self._metrics
+        )
 
     async def reap(self, *, budget: Budget) -> Reaped:
         """Take over expired runs, expire jobs that waited too long, end holds, settle calls: one page of
@@ -165,7 +167,9 @@ class Reaper:
         try:
             async with self._database.transaction(budget, policy) as transaction:
                 free = await _lock_free(transaction, endings)
-                return _count(await write(transaction, free)) if free else 0
+                ended = await write(transaction, free) if free else []
+            self._metrics.written(zip(free, ended, strict=True))
+            return _count(ended)
         except (ConstraintViolation, AlreadySettled) as error:
             if len(endings) == 1:
                 _log.exception("a job cannot be ended", job=str(endings[0].fence.job_id), reason=error.reason)

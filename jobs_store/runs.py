@@ -72,6 +72,8 @@ class Claimed:
     provider_rate_card: RateCard
     input_token_bound: int
     input_token_estimate: int
+    ready_time: datetime | None = None
+    """When it could be claimed; None where nobody has claimed it now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,6 +354,7 @@ def claimed_of(row: Record) -> Claimed:
         provider_rate_card=_card_of(row["provider_rate_card"]),
         input_token_bound=row["input_token_bound"],
         input_token_estimate=row["input_token_estimate"],
+        ready_time=row.get("ready_time"),
     )
 
 

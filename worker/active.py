@@ -13,6 +13,7 @@ from worker.outcome import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from jobs_store.identifiers import JobId, TenantId
     from jobs_store.runs import Claimed, Held
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Run:
-    """One claimed job on its way. `sent`: its start step is taken, so its provider may be working."""
+    """One claimed job on its way. `sent`: its start step is taken, so its provider may be working,
+    since `send_time`."""
 
     claimed: Claimed
     log: EventLog
@@ -31,6 +33,7 @@ class Run:
     progress: Progress
     interrupt: Interrupt = field(default_factory=Interrupt)
     sent: bool = False
+    send_time: datetime | None = None
 
     @property
     def held(self) -> Held:

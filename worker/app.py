@@ -41,7 +41,7 @@ from worker.lane_alarm import LaneAlarm
 from worker.lanes import Lanes
 from worker.lease import Leases
 from worker.look_up import HeldLookUps, LookUpPace, RunLookUp
-from worker.metrics import RunMetrics
+from worker.metrics import RunMetrics, observe_worker
 from worker.policies import POSTGRES
 from worker.providers.openai_compatible import OpenAICompatible
 from worker.providers.routes import Routes
@@ -283,6 +283,7 @@ class Worker:
 
     def _build_runs(self) -> None:
         settings, store = self._settings, self._store
+        self._metrics = RunMetrics()
         self._active, self._slots, self._leases = ActiveRuns(), Slots(settings.slots), Leases()
         self._traces = RunTraces()
         self._starts = GroupCommit("start", store.start, limit=self._limit("start_attempts"))
@@ -306,6 +307,7 @@ class Worker:
             flusher=self._flusher,
             subscriptions=self._subscriptions,
             notify=self._notify,
+            metrics=self._metrics,
             kit=RunKit(
                 worker_id=settings.name,
                 log_limits=LogLimits(events=settings.log_events, size=settings.log_size),
@@ -319,7 +321,7 @@ class Worker:
             list(self._providers.by_name.values()),
             self._finishes,
             notify=self._notify,
-            metrics=RunMetrics(),
+            metrics=self._metrics,
             timing=self._timing,
             jitter=self._jittered,
             pace=self._look_up_pace,
@@ -355,7 +357,7 @@ class Worker:
             self._returns,
             flusher=self._flusher,
             notify=self._notify,
-            metrics=RunMetrics(),
+            metrics=self._metrics,
             alarm=LaneAlarm(),
             rules=rules,
         )
@@ -391,9 +393,11 @@ class Worker:
         add_to(self.server, self._service, self._build_generating(), write_limit=settings.write_limit)
 
     def _build_generating(self) -> Generating:
+        slots = Slots(self._settings.generate_slots)
+        observe_worker({"job": self._slots, "call": slots}, self._leases.since_proof)
         return Generating(
             self._providers,
-            Slots(self._settings.generate_slots),
+            slots,
             draining=lambda: self._service.status().state is WorkerState.DRAINING,
         )
 

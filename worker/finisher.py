@@ -20,6 +20,7 @@ from jobs_store.signals import job_changed, jobs_ready
 from jobs_store.states import AttemptOutcome, Cause, JobState
 from worker.ending import EndedRun, Ending, cancelled, ending_of
 from worker.event_log import LogEnd
+from worker.metrics import attempt_of
 from worker.outcome import Answered, Stop, Unsent, stop_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Writing:
     faults: int = 0
     in_doubt: AttemptOutcome | None = field(default=None)
     """What a try wanted to write that came to no answer: it may hold."""
+    doubted: Ending | None = field(default=None)
+    """The same, whole."""
 
 
 class Finisher:
@@ -135,7 +138,8 @@ class Finisher:
             result = await self._write(writing, ending)
         except BudgetError as error:
             if not isinstance(error, ConstraintViolation):
-                writing.in_doubt = _attempt(ending).outcome
+                writing.in_doubt = attempt_of(ending.write).outcome
+                writing.doubted = ending
             raise
         match result.verdict:
             case Verdict.OK:
@@ -144,7 +148,7 @@ class Finisher:
                 writing.cancel = True
                 await self._try(writing)
             case Verdict.LEASE_LOST | Verdict.HELD | Verdict.BUSY | Verdict.NOT_DUE:
-                await self._lose(writing, _attempt(ending))
+                await self._lose(writing, attempt_of(ending.write), ending)
         return None
 
     async def _find_out_what_is_durable(self, writing: Writing) -> None:
@@ -177,7 +181,7 @@ class Finisher:
             await self._store.park_lane(
                 lane, duration=ending.park.duration, cause=ending.park.cause, budget=self._step(writing)
             )
-            self._alarm.parked(lane, ending.park, _attempt(ending).error_class)
+            self._alarm.parked(lane, ending.park, attempt_of(ending.write).error_class)
         if isinstance(ending.write, Finish):
             return await self._finishes.submit(ending.write)
         return await self._returns.submit(ending.write)
@@ -190,18 +194,21 @@ class Finisher:
         self._notify(job_changed(claimed.tenant, claimed.job_id))
         if write.state is JobState.QUEUED:
             self._notify(jobs_ready(claimed.lane))
-        self._metrics.ended(claimed, _attempt(ending), state=write.state, cause=write.cause)
+        self._metrics.ended(claimed, write, result, send_time=run.send_time)
 
-    async def _lose(self, writing: Writing, attempt: AttemptEnd) -> None:
+    async def _lose(self, writing: Writing, attempt: AttemptEnd, ending: Ending | None = None) -> None:
         """The row is not the run's any more, or does not want this outcome; its cost is still its own."""
         run, number = writing.run, writing.run.claimed.attempt_number
         if await self._is_there_already(writing, attempt):
             run.log.close(LogEnd.COMPLETE)
+            if holds := writing.doubted or ending:
+                self._metrics.found_to_hold(run.claimed, holds.write)
             return
         run.log.close(LogEnd.NOT_OWNER)
         if isinstance(writing.ended.end, Unsent):
             return
-        await self._store.record_lost_attempt(run.held, number, attempt, budget=self._step(writing))
+        if await self._store.record_lost_attempt(run.held, number, attempt, budget=self._step(writing)):
+            self._metrics.late_cost(run.claimed, attempt)
         if isinstance(writing.ended.end, Answered):
             self._metrics.stale_result(run.claimed)
 
@@ -236,11 +243,6 @@ class Finisher:
 
     def _step(self, writing: Writing) -> Budget:
         return writing.budget.child(self._rules.step)
-
-
-def _attempt(ending: Ending) -> AttemptEnd:
-    assert ending.write.attempt is not None, "a run's ending has its attempt"
-    return ending.write.attempt
 
 
 def _show_end(run: Run, ending: Ending, result: Ended) -> None:

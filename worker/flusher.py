@@ -10,6 +10,7 @@ import structlog
 
 from jobs_store.endings import Verdict
 from jobs_store.pacing import pause
+from worker.metrics import RunMetrics
 
 if TYPE_CHECKING:
     from jobs_store.runs import Append
@@ -36,9 +37,12 @@ class FlushPace:
 class Flusher:
     """One for all runs of a process."""
 
-    def __init__(self, appends: GroupCommit[Append, Verdict], pace: FlushPace) -> None:
+    def __init__(
+        self, appends: GroupCommit[Append, Verdict], pace: FlushPace, *, metrics: RunMetrics | None = None
+    ) -> None:
         self._appends = appends
         self._pace = pace
+        self._metrics = metrics or RunMetrics()
         self._waiting: set[Run] = set()
         self._flushing: dict[Run, asyncio.Task[None]] = {}
         self._due = asyncio.Event()
@@ -96,5 +100,7 @@ class Flusher:
     def _hear(self, run: Run, append: Append, verdict: Verdict) -> None:
         if verdict in {Verdict.OK, Verdict.CANCEL_REQUESTED}:
             run.log.flushed(append.first_event + len(append.events) - 1)
+        if verdict in {Verdict.LEASE_LOST, Verdict.HELD}:
+            self._metrics.stale_append(run.claimed)
         if verdict is not Verdict.OK:
             run.tell(verdict)

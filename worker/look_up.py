@@ -161,7 +161,7 @@ class HeldLookUps:
         result = await self._finishes.submit(write)
         if result.verdict is Verdict.OK:
             self._notify(job_changed(held.run.tenant, held.run.job_id))
-            self._metrics.ended(held.run, ended.attempt, state=write.state, cause=write.cause)
+            self._metrics.ended(held.run, write, result)
 
 
 def _is_unknown(end: CallEnd) -> bool:

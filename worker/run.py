@@ -198,6 +198,7 @@ def _note_start(run: Run, started: Started) -> None:
     attributes = {"provider": run.claimed.provider, "provider_model": run.claimed.model}
     sent = NewEvent(kind=EventKind.ATTEMPT_SENT, attributes=attributes)
     assert started.send_time is not None, "a start step that was taken has its time"
+    run.send_time = started.send_time
     run.log.started(sent, time=started.send_time)
 
 

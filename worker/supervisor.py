@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from worker.event_log import LogLimits
     from worker.flusher import Flusher
     from worker.lease import Leases
+    from worker.metrics import RunMetrics
     from worker.run import Runner
     from worker.slots import Slots
 
@@ -54,6 +55,7 @@ class Supervisor:
         flusher: Flusher,
         subscriptions: Subscriptions,
         notify: Notify,
+        metrics: RunMetrics,
         kit: RunKit,
     ) -> None:
         self.draining = asyncio.Event()
@@ -65,6 +67,7 @@ class Supervisor:
         self._flusher = flusher
         self._subscriptions = subscriptions
         self._notify = notify
+        self._metrics = metrics
         self._kit = kit
         self._tasks: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup
@@ -86,6 +89,7 @@ class Supervisor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._notify(job_changed(claimed.tenant, claimed.job_id))
+        self._metrics.claimed(claimed)
 
     async def drain(self, *, grace: float, ending: float) -> None:
         """Gives back what was not sent; the rest gets `grace` seconds, and then `ending` to write its end."""

@@ -136,9 +136,12 @@ class JobCreator:
         if known is None:
             raise error
         outcome = await self._replay(known, request, caller, budget=budget)
+        is_ours = known.job_id == job.job_id
+        if is_ours:
+            self._creation.count(job)
         return Outcome(
             job=outcome.job,
-            replayed=known.job_id != job.job_id,
+            replayed=not is_ours,
             key_expire_time=outcome.key_expire_time,
         )
 

@@ -120,7 +120,7 @@ WITH RECURSIVE clock AS MATERIALIZED (
     FROM chosen c CROSS JOIN moment
     WHERE j.tenant_id = c.tenant_id AND j.id = c.id
     RETURNING j.tenant_id, j.id, j.lane, j.epoch, j.run_token, j.attempt_number, j.counted_attempts, j.crash_count,
-              j.known_cost, j.unknown_cost, j.claim_time, c.last_sequence, c.place, c.round, c.rounds
+              j.known_cost, j.unknown_cost, j.claim_time, j.ready_time, c.last_sequence, c.place, c.round, c.rounds
 ), lane_count AS (
     UPDATE hourglass.lanes l SET running = l.running + n.claimed
     FROM (SELECT lane, count(*) AS claimed FROM claimed GROUP BY lane) n
@@ -140,7 +140,7 @@ WITH RECURSIVE clock AS MATERIALIZED (
     ) AS e (n, kind, attempt_number, attributes)
 )
 SELECT c.tenant_id, c.id, c.lane, c.epoch, c.run_token, c.attempt_number, c.counted_attempts, c.crash_count,
-       c.known_cost, c.unknown_cost, c.claim_time, c.last_sequence, c.round, c.rounds,
+       c.known_cost, c.unknown_cost, c.claim_time, c.ready_time, c.last_sequence, c.round, c.rounds,
        f.principal, f.model, f.provider, f.traceparent, f.tracestate, f.create_time, f.max_output_tokens,
        f.attempt_timeout, f.max_attempts, f.unknown_outcome_policy, f.rate_card, f.provider_rate_card,
        f.input_token_bound, f.input_token_estimate, f.attempt_worst_case, f.provider_cost_limit, p.messages, p.sampling

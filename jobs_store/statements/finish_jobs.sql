@@ -155,10 +155,12 @@ WITH input AS MATERIALIZED (
     SET available = f.available + n.released, reserved = f.reserved - n.amount, captured = f.captured + n.captured
     FROM locked_funds n WHERE f.tenant_id = n.tenant_id
 )
-SELECT ordinal, verdict, captured, end_sequence AS last_sequence, now AS end_time FROM settled
+SELECT ordinal, verdict, captured, released, lane, end_sequence AS last_sequence, now AS end_time,
+       counted_attempts - CASE WHEN came_late THEN 1 ELSE 0 END AS earlier_attempts
+FROM settled
 WHERE hourglass.require_settled((SELECT count(*) FROM ending), (SELECT count(*) FROM settled))
 UNION ALL
-SELECT ordinal, verdict, 0, NULL, NULL FROM judged WHERE verdict <> 'OK'
+SELECT ordinal, verdict, 0, 0, '', NULL, NULL, 0 FROM judged WHERE verdict <> 'OK'
 UNION ALL
-SELECT ordinal, 'LEASE_LOST', 0, NULL, NULL FROM input WHERE ordinal NOT IN (SELECT ordinal FROM fenced)
+SELECT ordinal, 'LEASE_LOST', 0, 0, '', NULL, NULL, 0 FROM input WHERE ordinal NOT IN (SELECT ordinal FROM fenced)
 ORDER BY ordinal

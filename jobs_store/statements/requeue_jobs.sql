@@ -13,7 +13,7 @@ WITH input AS MATERIALIZED (
     )
 ), fenced AS MATERIALIZED (
     SELECT r.*, j.state AS prior_state, j.epoch AS prior_epoch, j.last_sequence, j.attempt_number, j.lane, j.worker_id,
-           j.claim_time, j.send_time, j.lease_until, j.cancel_request_time
+           j.claim_time, j.send_time, j.lease_until, j.cancel_request_time, j.counted_attempts
     FROM input r
     JOIN hourglass.jobs j ON j.tenant_id = r.tenant_id AND j.id = r.id
     WHERE j.run_token = r.run_token
@@ -128,9 +128,11 @@ WITH input AS MATERIALIZED (
     UPDATE hourglass.tenant_limits t SET running = t.running - n.freed, queued = t.queued + n.back_in_queue
     FROM locked_limits n WHERE t.tenant_id = n.tenant_id
 )
-SELECT ordinal, verdict, end_sequence AS last_sequence, now AS end_time, ready_time FROM requeued
+SELECT ordinal, verdict, lane, end_sequence AS last_sequence, now AS end_time, ready_time,
+       counted_attempts - CASE WHEN came_late THEN 1 ELSE 0 END AS earlier_attempts
+FROM requeued
 UNION ALL
-SELECT ordinal, verdict, NULL, NULL, NULL FROM judged WHERE verdict <> 'OK'
+SELECT ordinal, verdict, '', NULL, NULL, NULL, 0 FROM judged WHERE verdict <> 'OK'
 UNION ALL
-SELECT ordinal, 'LEASE_LOST', NULL, NULL, NULL FROM input WHERE ordinal NOT IN (SELECT ordinal FROM fenced)
+SELECT ordinal, 'LEASE_LOST', '', NULL, NULL, NULL, 0 FROM input WHERE ordinal NOT IN (SELECT ordinal FROM fenced)
 ORDER BY ordinal

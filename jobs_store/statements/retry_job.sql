@@ -53,5 +53,6 @@ WITH terms AS MATERIALIZED (
     FROM taken_back
 )
 SELECT t.has_payload, EXISTS (SELECT FROM job) AS cost_limit_left, EXISTS (SELECT FROM queued) AS queue_had_room,
-       EXISTS (SELECT FROM funds) AS funds_sufficed, t.quoted_amount
+       EXISTS (SELECT FROM funds) AS funds_sufficed, t.quoted_amount,
+       (SELECT b.lane FROM taken_back b) AS lane
 FROM terms t

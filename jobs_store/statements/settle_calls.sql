@@ -23,7 +23,7 @@ WITH input AS MATERIALIZED (
         cost_basis = u.cost_basis, worst_case = coalesce(u.worst_case, c.worst_case)
     FROM unsettled u
     WHERE c.tenant_id = u.tenant_id AND c.id = u.id AND c.settle_time IS NULL
-    RETURNING c.tenant_id, c.id, c.amount, c.captured, c.released, u.charge, c.settle_time
+    RETURNING c.tenant_id, c.id, c.lane, c.amount, c.captured, c.released, u.charge, c.settle_time
 ), overrun AS (
     INSERT INTO hourglass.overruns (tenant_id, subject_id, reservation_number, amount, create_time)
     SELECT tenant_id, id, 1, charge - amount, settle_time FROM settled WHERE charge > amount
@@ -39,4 +39,4 @@ WITH input AS MATERIALIZED (
     SET available = f.available + n.released, reserved = f.reserved - n.amount, captured = f.captured + n.captured
     FROM locked_funds n WHERE f.tenant_id = n.tenant_id
 )
-SELECT tenant_id, id, captured FROM settled
+SELECT id, lane, captured, released FROM settled

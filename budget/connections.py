@@ -7,12 +7,14 @@ one extra connection for each slot.
 """
 
 import asyncio
+import time
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import asyncpg
+from opentelemetry import metrics
 
 from budget.core import Budget
 from budget.errors import DatabaseTimeout, DatabaseUnavailable, DependencyTimeout, PoolTimeout
@@ -23,6 +25,14 @@ from budget.postgres_errors import DRIVER_ERRORS, typed_error
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
+_CUTS: Final = (asyncio.CancelledError, DependencyTimeout)
+# Finds the provider that the process sets later, if it sets one.
+_duration: Final = metrics.get_meter("hourglass.budget").create_histogram(
+    "hourglass.database.transaction.duration",
+    unit="s",
+    description="For how long a transaction, or a statement that is one by itself, had its connection",
+    explicit_bucket_boundaries_advisory=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5),
+)
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 
@@ -73,6 +83,8 @@ class Connections:
         self.gate = Gate(size)
         self.lost = 0
         """How many connections ended, for whatever reason, since the start."""
+        self.cut_off = 0
+        """How many statements were cut off since the start: their caller left, or their time was over."""
         self.interrupted = 0
         """How many were dropped in mid-work since the start."""
         self._limits = limits
@@ -80,6 +92,11 @@ class Connections:
         """False until `open` has succeeded: nothing is lent before."""
         self._pool: asyncpg.Pool[asyncpg.Record]
         self._cleaning: set[asyncio.Task[None]] = set()
+
+    @property
+    def established(self) -> int:
+        """Connections that there are now."""
+        return self._pool.get_size() if self.opened else 0
 
     async def open(self, dsn: str, **settings: Any) -> None:
         """Connects `size` times; raises what the driver raises."""
@@ -185,7 +202,7 @@ class Connections:
 class _Lending:
     """The block of `Connections.lend`."""
 
-    __slots__ = ("_child", "_connections", "_lent", "_phase", "_policy")
+    __slots__ = ("_child", "_connections", "_lent", "_phase", "_policy", "_since")
 
     def __init__(self, connections: Connections, child: Budget, policy: Policy, phase: Phase) -> None:
         self._connections = connections
@@ -196,17 +213,28 @@ class _Lending:
     async def __aenter__(self) -> Lent:
         self._lent = await self._connections.take(self._child, self._policy)
         self._phase.kind = DatabaseTimeout
+        self._since = time.monotonic()
         return self._lent
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        _measure(self._policy, self._since, error)
         if error is None:
             await self._connections.give_back(self._lent)
             return
+        if isinstance(error, _CUTS):
+            self._connections.cut_off += 1
         cleaning = self._connections.clean_up_later(self._lent)
         if isinstance(error, Exception) and not self._lent.commit_is_pending():
             await asyncio.wait({cleaning}, timeout=self._child.remaining())
+
+
+def _measure(policy: Policy, since: float, error: BaseException | None) -> None:
+    ending = "ok" if error is None else "cut_off" if isinstance(error, _CUTS) else "error"
+    _duration.record(
+        time.monotonic() - since, {"hourglass.dependency.method": policy.method, "hourglass.outcome": ending}
+    )
 
 
 async def _nothing_to_reset(_: object) -> None:

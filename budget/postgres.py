@@ -126,6 +126,16 @@ class Database:
         return self._connections.gate.waited
 
     @property
+    def established(self) -> int:
+        """Connections that there are, lent or idle; fewer than `size` while the server is away."""
+        return self._connections.established
+
+    @property
+    def cut_off(self) -> int:
+        """Statements that were cut off, since the start: their caller left, or their time was over."""
+        return self._connections.cut_off
+
+    @property
     def interrupted(self) -> int:
         """Connections that were dropped in mid-work, since the start: by a cancel, a limit or an error."""
         return self._connections.interrupted

@@ -52,6 +52,7 @@ from jobs_store.creation import JobCreation
 from jobs_store.decisions import RetryTiming
 from jobs_store.identifiers import new_job_id
 from jobs_store.job_search import JobSearch
+from jobs_store.lane_watch import LaneWatch
 from jobs_store.lanes import LaneStore
 from jobs_store.operator_decisions import OperatorDecisions
 from jobs_store.overview import Overview
@@ -401,7 +402,10 @@ class JobsApp:
             jitter=jitter,
             pace=RetentionPace.for_passes(terms.interval),
         )
-        loop = ReaperLoop(reaper, database, policy_of, jitter=jitter, pace=pace, retention=retention)
+        lanes = LaneWatch(database, policy_of, jitter=jitter)
+        loop = ReaperLoop(
+            reaper, database, policy_of, jitter=jitter, pace=pace, retention=retention, lanes=lanes
+        )
         return Connecting(database, "reaper", jitter=jitter, loop=loop.run)
 
     async def _is_ready(self) -> bool:

@@ -110,6 +110,7 @@ REAPER_POLICIES: Final = PolicyBook(
         "settle_overdue_calls",
         "ensure_partitions",
         "trim",
+        "list_lanes",
         "check_connection",
         limit=10.0,
     )

@@ -63,7 +63,7 @@ class LaneStore:
         rows = await self._overview.read(
             "list_lanes", start, size, DEEPEST_COUNT, GROUPS_LOOKED_AT, budget=budget
         )
-        return [_lane(row) for row in rows]
+        return [lane_of(row) for row in rows]
 
     async def get(self, lane: str, *, budget: Budget) -> Lane:
         """One lane. Raises LaneNotFound."""
@@ -119,7 +119,8 @@ async def _take(transaction: Transaction, lane: str, request: OperatorRequest, a
     return True
 
 
-def _lane(row: Record) -> Lane:
+def lane_of(row: Record) -> Lane:
+    """A lane, of a row of list_lanes."""
     state = LaneState(row["state"])
     cause = OPERATOR_PAUSE if state is LaneState.PAUSED else row["park_cause"]
     return Lane(

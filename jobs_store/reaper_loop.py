@@ -14,6 +14,7 @@ from budget.core import Budget
 from budget.postgres import Database
 from jobs_store.creation import PolicyOf
 from jobs_store.decisions import Jitter
+from jobs_store.lane_watch import LaneWatch
 from jobs_store.pacing import pause, within
 from jobs_store.reaper import OldestSnapshot, Reaped, Reaper
 from jobs_store.reaper_metrics import ReaperMetrics
@@ -63,9 +64,9 @@ class Round:
 
 
 class ReaperLoop:
-    """Reaps, keeps the partitions and trims what is old, until it is told to stop.
+    """Reaps, keeps the partitions, trims what is old and watches the lanes, until it is told to stop.
 
-    `database` is the one that `reaper` and `retention` use. `observe` is told of each round; without
+    `database` is the one that `reaper`, `retention` and `lanes` use. `observe` is told of each round; without
     it, gauges show the last one.
     """
 
@@ -79,9 +80,11 @@ class ReaperLoop:
         pace: ReaperPace | None = None,
         observe: Callable[[Round], None] | None = None,
         retention: RetentionLoop | None = None,
+        lanes: LaneWatch | None = None,
     ) -> None:
         self._reaper = reaper
         self._retention = retention
+        self._lanes = lanes
         self._database = database
         self._policy_of = policy_of
         self._jitter = jitter
@@ -97,6 +100,8 @@ class ReaperLoop:
             group.create_task(self._keep_partitions(stop), name="keep partitions")
             if self._retention is not None:
                 group.create_task(self._retention.run(stop), name="trim what is old")
+            if self._lanes is not None:
+                group.create_task(self._lanes.run(stop), name="watch lanes")
 
     async def _reap_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

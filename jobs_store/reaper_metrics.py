@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics
 from opentelemetry.metrics import Observation
@@ -12,19 +13,34 @@ if TYPE_CHECKING:
 
     from opentelemetry.metrics import CallbackOptions
 
+    from budget.core import Clock
     from jobs_store.reaper_loop import Round
+
+STALE: Final = 60.0
+"""Seconds."""
 
 
 class ReaperMetrics:
-    """Shows the last round: what is collected was measured there. A round that broke off shows nothing.
+    """Shows the last round: what is collected was measured there. A round that broke off shows nothing, and
+    neither does one that is older than `stale` seconds: rounds stop while the database is away.
 
     hourglass.reaper.oldest_expired_lease: a healthy system stays below two rounds, whatever was killed.
     hourglass.postgres.oldest_snapshot_age, hourglass.postgres.oldest_xmin_age: a transaction that stays open
         keeps vacuum from what claims leave behind, and claims get slower.
+    hourglass.reaper.rounds, hourglass.reaper.moved: that somebody reaps, and what it moves.
     """
 
-    def __init__(self, meter: metrics.Meter | None = None) -> None:
+    def __init__(
+        self,
+        meter: metrics.Meter | None = None,
+        *,
+        clock: Clock = time.monotonic,
+        stale: float = STALE,
+    ) -> None:
         self._round: Round | None = None
+        self._clock = clock
+        self._stale = stale
+        self._at = 0.0
         meter = meter or metrics.get_meter("hourglass.reaper")
         meter.create_observable_gauge(
             "hourglass.reaper.oldest_expired_lease",
@@ -45,16 +61,35 @@ class ReaperMetrics:
             description="Transactions since the oldest snapshot that keeps vacuum from removing rows",
         )
 
+        self._rounds = meter.create_counter(
+            "hourglass.reaper.rounds", unit="{round}", description="Rounds, by whether they went well"
+        )
+        self._moved = meter.create_counter(
+            "hourglass.reaper.moved",
+            unit="{job}",
+            description="Jobs that the reaper moved on, and calls that it settled, by why",
+        )
+
     def observe(self, finished: Round) -> None:
         """A round is over."""
-        self._round = finished
+        self._round, self._at = finished, self._clock()
+        self._rounds.add(1, {"result": "broken_off" if finished.reason else "ok"})
+        moved = {
+            "taken_over": finished.taken_over,
+            "expired": finished.expired,
+            "hold_ended": finished.hold_ended,
+            "calls_settled": finished.calls_settled,
+        }
+        for kind, count in moved.items():
+            self._moved.add(count, {"kind": kind})
 
     def _showing(
         self, value: Callable[[Round], float | None]
     ) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def show(_: CallbackOptions) -> Iterable[Observation]:
             last = self._round
-            found = value(last) if last is not None and not last.reason else None
+            told = last is not None and not last.reason and self._clock() - self._at <= self._stale
+            found = value(last) if last is not None and told else None
             if found is not None:
                 yield Observation(found)
 

@@ -5,6 +5,7 @@ longer than its statement runs, and what it answers is bounded. A page whose tim
 smaller pieces; a single row that takes too long is named as unchecked, and the rest goes on.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,8 +21,11 @@ from jobs_store.invariants.paging import PAGE_SIZES, Bounds, Place, beginning, i
 from jobs_store.invariants.registry import INVARIANTS, Given, Invariant
 from jobs_store.statements import statement
 from jobs_store.transitions import TRANSITIONS
+from jobs_store.verification_metrics import VerificationMetrics
 
 METHOD: Final = "verify"
+UNCHECKED: Final = "UNCHECKED"
+"""What rows are counted under that could not be looked at."""
 """The name of the policy that bounds each page."""
 _SHRINK: Final = 4
 _ARROWS: Final = tuple(f"{arrow.source or ''}/{arrow.target}/{arrow.cause}" for arrow in TRANSITIONS)
@@ -83,11 +87,17 @@ class Verification:
     """Verifies as a role that sees all tenants: the read-only one, which cannot change anything."""
 
     def __init__(
-        self, database: Database, policy_of: PolicyOf, *, terms: VerificationTerms | None = None
+        self,
+        database: Database,
+        policy_of: PolicyOf,
+        *,
+        terms: VerificationTerms | None = None,
+        metrics: VerificationMetrics | None = None,
     ) -> None:
         self._database = database
         self._policy_of = policy_of
         self._terms = terms or VerificationTerms()
+        self._metrics = metrics or VerificationMetrics()
 
     async def pages(
         self,
@@ -101,12 +111,17 @@ class Verification:
         budget_of_page: answers the budget of the next page; when one is already over, verifying ends with
         BudgetTooLow. Raises UnknownInvariants, NotOfTenants, TenantNotFound, and what a database raises.
         """
-        wanted = chosen(names, tenant)
+        wanted = chosen(names := tuple(names), tenant)
+        found = Counter({invariant.name: 0 for invariant in wanted})
         if tenant is not None:
             await self._require(tenant, budget_of_page())
         for invariant in wanted:
             async for page in self._pages_of(invariant, tenant, budget_of_page):
+                found[page.invariant] += len(page.violations)
+                found[UNCHECKED] += len(page.unchecked)
                 yield page
+        if tenant is None and not names:
+            self._metrics.ended(found)
 
     async def _pages_of(
         self, invariant: Invariant, tenant: TenantId | None, budget_of_page: Callable[[], Budget]

@@ -33,7 +33,7 @@ def observe_databases(databases: Mapping[str, Database], meter: Meter | None = N
     def connections(_: CallbackOptions) -> Iterable[Observation]:
         for name, one in databases.items():
             yield Observation(one.in_use, {_POOL: name, _STATE: "used"})
-            yield Observation(one.size - one.in_use, {_POOL: name, _STATE: "idle"})
+            yield Observation(max(0, one.established - one.in_use), {_POOL: name, _STATE: "idle"})
 
     meter.create_observable_up_down_counter(
         "db.client.connection.count",
@@ -70,6 +70,12 @@ def observe_databases(databases: Mapping[str, Database], meter: Meter | None = N
         [of_each(lambda one: one.interrupted)],
         unit="{connection}",
         description="Connections that were dropped in mid-work: a cancel, a limit, an error",
+    )
+    meter.create_observable_counter(
+        "hourglass.database.cut_off",
+        [of_each(lambda one: one.cut_off)],
+        unit="{query}",
+        description="Queries that were cut off: their caller left, or their time was over",
     )
     meter.create_observable_counter(
         "hourglass.database.lost",

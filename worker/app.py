@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from budget.core import Budget
 from budget.postgres import Database
 from jobs_store.decisions import RetryTiming
+from jobs_store.lane_watch import LaneWatch
 from jobs_store.look_ups import LookUpStore
 from jobs_store.pacing import Backoff
 from jobs_store.reaper import Reaper
@@ -278,7 +279,13 @@ class Worker:
             pace=RetentionPace.for_passes(terms.interval),
         )
         return ReaperLoop(
-            reaper, database, self._policy_of, jitter=self._jittered, pace=pace, retention=retention
+            reaper,
+            database,
+            self._policy_of,
+            jitter=self._jittered,
+            pace=pace,
+            retention=retention,
+            lanes=LaneWatch(database, self._policy_of, jitter=self._jittered),
         )
 
     def _build_runs(self) -> None:

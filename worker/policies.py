@@ -31,7 +31,7 @@ POLICIES: Final = PolicyBook(
         # Endings wait for a tenant's funds; what they carry is paid for.
         *policies(POSTGRES, "finish_jobs", "requeue_jobs", "settle_overdue_calls", limit=10.0),
         *policies(POSTGRES, "find_expired_runs", "find_expired_queued", "find_expired_held", limit=5.0),
-        *policies(POSTGRES, "read_oldest_snapshot", limit=2.0),
+        *policies(POSTGRES, "read_oldest_snapshot", "list_lanes", limit=2.0),
         *policies(POSTGRES, "ensure_partitions", limit=30.0),
         *policies(POSTGRES, "trim", limit=10.0),
         *policies(POSTGRES, "send_notifications", limit=1.0),

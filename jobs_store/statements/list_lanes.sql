@@ -23,7 +23,8 @@ SELECT p.lane, l.max_running, coalesce(l.running, 0) AS running, l.paused_time,
        CASE WHEN l.paused_time IS NOT NULL THEN 'PAUSED' WHEN l.park_until > clock.now THEN 'PARKED' ELSE 'OPEN' END AS state,
        CASE WHEN l.park_until > clock.now THEN l.park_cause END AS park_cause,
        CASE WHEN l.park_until > clock.now THEN nullif(l.park_until, 'infinity') END AS park_until,
-       depth.queued, oldest.ready_time AS oldest_ready_time
+       depth.queued, oldest.ready_time AS oldest_ready_time,
+       coalesce(extract(epoch FROM clock.now - oldest.ready_time), 0)::double precision AS oldest_age
 FROM page p
 CROSS JOIN (SELECT clock_timestamp() AS now) clock
 LEFT JOIN hourglass.lanes l ON l.lane = p.lane

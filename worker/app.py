@@ -278,14 +278,9 @@ class Worker:
             jitter=self._jittered,
             pace=RetentionPace.for_passes(terms.interval),
         )
+        lanes, jitter = LaneWatch(database, self._policy_of, jitter=self._jittered), self._jittered
         return ReaperLoop(
-            reaper,
-            database,
-            self._policy_of,
-            jitter=self._jittered,
-            pace=pace,
-            retention=retention,
-            lanes=LaneWatch(database, self._policy_of, jitter=self._jittered),
+            reaper, database, self._policy_of, jitter=jitter, pace=pace, retention=retention, lanes=lanes
         )
 
     def _build_runs(self) -> None:

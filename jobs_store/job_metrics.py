@@ -13,6 +13,7 @@ from opentelemetry import metrics
 
 from jobs_store.attempts import LEASE_EXPIRED
 from jobs_store.endings import Finish, Verdict
+from jobs_store.lane_labels import LaneLabels
 from jobs_store.states import AttemptOutcome, CostBasis, JobState
 
 if TYPE_CHECKING:
@@ -29,17 +30,12 @@ CALL: Final = "call"
 """The kinds of work that money is spent on: a job, or a short call."""
 
 
-def lane_labels(lane: str) -> dict[str, str]:
-    """The provider and the model of a lane."""
-    provider, _, model = lane.partition("/")
-    return {"provider": provider, "model": model}
-
-
 class JobMetrics:
     """Counters of jobs, attempts, calls and money. Made as often as it is needed: the counts are shared."""
 
     def __init__(self, meter: metrics.Meter | None = None) -> None:
         meter = meter or metrics.get_meter("hourglass.jobs")
+        self._labels = LaneLabels()
         count = meter.create_counter
         self._created = count(
             "hourglass.jobs.created", unit="{job}", description="Jobs whose create committed"
@@ -81,12 +77,12 @@ class JobMetrics:
 
     def created(self, lane: str, reserved: Decimal) -> None:
         """A job was made and its money set aside."""
-        self._created.add(1, lane_labels(lane))
+        self._created.add(1, self._labels.of(lane))
         self.reserved(lane, reserved, work=JOB)
 
     def reserved(self, lane: str, amount: Decimal, *, work: str) -> None:
         """Money was set aside for a job or a call."""
-        self._reserved.add(float(amount), {**lane_labels(lane), "work": work})
+        self._reserved.add(float(amount), {**self._labels.of(lane), "work": work})
 
     def written(self, endings: Iterable[tuple[Finish | Return, Ended]]) -> None:
         """Endings were committed; those that hit nothing are no endings."""
@@ -102,13 +98,13 @@ class JobMetrics:
 
     def settled(self, settlement: Settlement, call: SettledCall) -> None:
         """A short call was settled."""
-        end, labels = settlement.known_end, lane_labels(call.lane)
+        end, labels = settlement.known_end, self._labels.of(call.lane)
         self._calls.add(1, {**labels, "outcome": end.outcome, "cause": end.cause})
         self._spent(call.lane, end.cost, end.usage, work=CALL)
         self._paid(call.lane, captured=call.captured, released=call.released, charge=end.charge, work=CALL)
 
     def _finished(self, finish: Finish, ended: Ended) -> None:
-        labels = lane_labels(ended.lane)
+        labels = self._labels.of(ended.lane)
         self._ended.add(1, {**labels, "state": finish.state, "cause": finish.cause})
         if finish.state is JobState.SUCCEEDED:
             self._accepted.add(1, {**labels, "retry": _is_retry(ended)})
@@ -119,7 +115,7 @@ class JobMetrics:
     def _attempt(self, attempt: AttemptEnd | None, ended: Ended) -> None:
         if attempt is None:
             return
-        labels = lane_labels(ended.lane)
+        labels = self._labels.of(ended.lane)
         self._attempts.add(1, {**labels, "outcome": attempt.outcome, "retry": _is_retry(ended)})
         if attempt.outcome is AttemptOutcome.UNKNOWN:
             self._unknown.add(1, {**labels, "cause": attempt.cause})
@@ -128,7 +124,7 @@ class JobMetrics:
         self._spent(ended.lane, attempt.cost, attempt.usage, work=JOB)
 
     def _spent(self, lane: str, cost: ProviderCost, usage: Usage, *, work: str) -> None:
-        labels = {**lane_labels(lane), "work": work}
+        labels = {**self._labels.of(lane), "work": work}
         if cost.basis is not None:
             amount = cost.worst_case if cost.basis is CostBasis.UNKNOWN else cost.amount
             self._cost.add(float(amount), {**labels, "basis": cost.basis})
@@ -142,7 +138,7 @@ class JobMetrics:
                 self._tokens.add(count, {**labels, "kind": kind})
 
     def _paid(self, lane: str, *, captured: Decimal, released: Decimal, charge: Decimal, work: str) -> None:
-        labels = {**lane_labels(lane), "work": work}
+        labels = {**self._labels.of(lane), "work": work}
         self._captured.add(float(captured), labels)
         self._released.add(float(released), labels)
         if charge > captured:

@@ -16,7 +16,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import Observation
 
 from budget.core import Budget
-from jobs_store.job_metrics import lane_labels
+from jobs_store.lane_labels import MOST_LANES, LaneLabels
 from jobs_store.lanes import DEEPEST_COUNT, GROUPS_LOOKED_AT, Lane, LaneState, lane_of
 from jobs_store.pacing import pause, within
 from jobs_store.statements import statement
@@ -45,7 +45,7 @@ class LaneWatchPace:
     interval: float = 15.0
     look: float = 2.0
     stale: float = 60.0
-    most: int = 200
+    most: int = MOST_LANES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,7 @@ class LaneWatch:
         self._pace = pace or LaneWatchPace()
         self._clock = clock
         self._last: _Look | None = None
+        self._labels = LaneLabels(self._pace.most)
         self._make_gauges(meter or metrics.get_meter("hourglass.lanes"))
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -129,7 +130,7 @@ class LaneWatch:
         def show(_: CallbackOptions) -> Iterable[Observation]:
             if (last := self._fresh()) is not None:
                 for lane, age in last.lanes:
-                    yield Observation(value(lane, age), lane_labels(lane.lane))
+                    yield Observation(value(lane, age), self._labels.of(lane.lane))
 
         return show
 
@@ -137,7 +138,7 @@ class LaneWatch:
         if (last := self._fresh()) is not None:
             for lane, _age in last.lanes:
                 for state in (LaneState.PAUSED, LaneState.PARKED):
-                    labels = {**lane_labels(lane.lane), "state": state.value}
+                    labels = {**self._labels.of(lane.lane), "state": state.value}
                     yield Observation(int(lane.state is state), labels)
 
     def _fresh(self) -> _Look | None:

@@ -10,7 +10,8 @@ from opentelemetry import metrics
 from opentelemetry.metrics import Observation
 
 from jobs_store.endings import Ended, Finish, Return, Verdict
-from jobs_store.job_metrics import JobMetrics, lane_labels
+from jobs_store.job_metrics import JobMetrics
+from jobs_store.lane_labels import LaneLabels
 from jobs_store.states import JobState
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class RunMetrics:
     def __init__(self, meter: metrics.Meter | None = None) -> None:
         meter = meter or metrics.get_meter("hourglass.worker")
         self._jobs = JobMetrics()
+        self._labels = LaneLabels()
         self._ended = meter.create_counter(
             "hourglass.worker.runs.ended", unit="{run}", description="Runs whose ending was written"
         )
@@ -76,7 +78,7 @@ class RunMetrics:
         """A job was claimed."""
         if run.ready_time is not None:
             waited = (run.claim_time - run.ready_time).total_seconds()
-            self._queue_wait.record(max(0.0, waited), lane_labels(run.lane))
+            self._queue_wait.record(max(0.0, waited), self._labels.of(run.lane))
 
     def ended(
         self, run: Claimed, write: Finish | Return, result: Ended, *, send_time: datetime | None = None
@@ -85,7 +87,12 @@ class RunMetrics:
         attempt = attempt_of(write)
         self._jobs.written([(write, result)])
         self._time(run, attempt, result, send_time)
-        labels = {"lane": run.lane, "outcome": attempt.outcome, "state": write.state, "cause": write.cause}
+        labels = {
+            "lane": self._labels.named(run.lane),
+            "outcome": attempt.outcome,
+            "state": write.state,
+            "cause": write.cause,
+        }
         self._ended.add(1, labels)
         if write.state is not JobState.SUCCEEDED:
             _log_end(run, attempt, write)
@@ -107,21 +114,21 @@ class RunMetrics:
 
     def stale_result(self, run: Claimed) -> None:
         """A whole answer came to nothing."""
-        self._stale.add(1, {"lane": run.lane})
+        self._stale.add(1, {"lane": self._labels.named(run.lane)})
         _log.warning(
             "stale result rejected", tenant=run.tenant, job=str(run.job_id), attempt=run.attempt_number
         )
 
     def stale_append(self, run: Claimed) -> None:
         """Events came to nothing."""
-        self._stale_appends.add(1, {"lane": run.lane})
+        self._stale_appends.add(1, {"lane": self._labels.named(run.lane)})
 
     def given_up(self, run: Claimed) -> None:
         """An ending was not written."""
-        self._given_up.add(1, {"lane": run.lane})
+        self._given_up.add(1, {"lane": self._labels.named(run.lane)})
 
     def _time(self, run: Claimed, attempt: AttemptEnd, result: Ended, send_time: datetime | None) -> None:
-        labels = lane_labels(run.lane)
+        labels = self._labels.of(run.lane)
         if result.time is not None:
             took = (result.time - run.claim_time).total_seconds()
             self._run_time.record(max(0.0, took), {**labels, "outcome": attempt.outcome})

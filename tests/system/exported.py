@@ -42,7 +42,7 @@ WITHIN = 30.0
 
 @dataclass(slots=True)
 class Exported:
-    """Samples as they were scraped: label sets by the name of the series; and what Prometheus made of them."""
+    """Label sets by the name of the series, as they were scraped; and what Prometheus made of them."""
 
     labels: dict[str, list[Mapping[str, str]]] = field(default_factory=dict)
     up: Sequence[Mapping[str, Any]] = ()

@@ -22,7 +22,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.faults, pytest.mark.scenario("B1"), pytest.mark.timeout(120)]
 
-DURATION = 20.0
+DURATION = 12.0
 RATE = 15.0
 BUDGET = 2.0
 BASELINE_WITHIN = 2.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hourglass.jobs.v1 import jobs_service_pb2 as pb
-from hourglass.jobs.v1.job_pb2 import Job, JobSpec, JobState, Message, Role
+from hourglass.jobs.v1.job_pb2 import Job, JobState, Message, Role
 from hourglass_client import AsyncClient, Client, NotFound, PreconditionFailed
 from tests.postgres import TestDatabase
 from tests.stacks import spec_of, stack_on
@@ -77,30 +77,23 @@ def _short() -> pb.GenerateRequest:
 
 
 @pytest.mark.faults
-async def test_streams_that_reach_their_age_are_gone_on_with(database: TestDatabase, tmp_path: Path) -> None:
+async def test_a_job_that_outlasts_a_wait_and_its_streams_is_told_as_it_is_and_read_on(
+    database: TestDatabase, tmp_path: Path
+) -> None:
     reasons: list[str] = []
     async with (
         stack_on(database, tmp_path, jobs={"MAX_STREAM_AGE": "0.5"}) as stack,
         AsyncClient.connect(stack.jobs) as client,
     ):
         job_id = (await client.create(spec_of(SLOW))).job.job_id
+        early = await client.wait(job_id, timeout=0.3)
         watch = client.watch(job_id, on_break=lambda error: reasons.append(error.reason))
         async with watch as events:
             async for _ in events:
                 pass
-        log = await log_of(client, job_id)
-    assert log == events.transcript.events
-    assert {"RESUME"} == set(reasons)
-
-
-@pytest.mark.faults
-async def test_a_job_that_is_slower_than_the_wait_is_told_as_it_is(
-    database: TestDatabase, tmp_path: Path
-) -> None:
-    spec: JobSpec = spec_of(SLOW)
-    async with stack_on(database, tmp_path) as stack, AsyncClient.connect(stack.jobs) as client:
-        job_id = (await client.create(spec)).job.job_id
-        early = await client.wait(job_id, timeout=0.3)
         ended = await client.wait(job_id)
+        log = await log_of(client, job_id)
     assert early.state in {JobState.JOB_STATE_QUEUED, JobState.JOB_STATE_RUNNING}
     assert JobState.JOB_STATE_SUCCEEDED == ended.state
+    assert log == events.transcript.events
+    assert {"RESUME"} == set(reasons)

@@ -12,7 +12,7 @@ from hourglass.jobs.v1.job_pb2 import JobState
 from hourglass_client import AsyncClient, Client, Terms, Transcript
 from launcher.stack import JOBS
 from tests.postgres import TestDatabase
-from tests.stacks import START_LIMIT, spec_of, stack_on
+from tests.stacks import START_LIMIT, calling, spec_of, stack_on
 from tests.system.readers import log_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
@@ -24,12 +24,15 @@ SLOW = "simulated:tokens=60,tps=20"
 async def test_a_watch_outlives_its_server_and_goes_on_at_another(
     database: TestDatabase, tmp_path: Path, end: signal.Signals
 ) -> None:
+    """So does a reader of the bare stub that asks the other server for what comes after its cursor."""
     async with stack_on(database, tmp_path) as stack:
         other = await stack.start_jobs("jobs-2", budget=Budget.for_work(START_LIMIT))
         target = f"ipv4:{stack.jobs},{other.address}"
         async with AsyncClient.connect(target) as client:
             job_id = (await client.create(spec_of(SLOW))).job.job_id
             blocking = asyncio.create_task(asyncio.to_thread(_read_blocking, target, job_id))
+            async with calling(stack.jobs) as caller:
+                bare = await caller.watch(job_id, seen=lambda seen: seen.token_count >= 10)
             async with client.watch(job_id) as events:
                 async for _ in events:
                     if events.transcript.token_count == 10:
@@ -37,9 +40,11 @@ async def test_a_watch_outlives_its_server_and_goes_on_at_another(
             job = await client.wait(job_id, content=True)
             transcript = await blocking
             log = await log_of(client, job_id)
+        async with calling(other.address) as caller:
+            await caller.watch(job_id, bare)
     assert JobState.JOB_STATE_SUCCEEDED == job.state
-    assert job.result.text == events.text == transcript.text
-    assert log == events.transcript.events == transcript.events
+    assert job.result.text == events.text == transcript.text == bare.text
+    assert log == events.transcript.events == transcript.events == bare.events
 
 
 def _read_blocking(target: str, job_id: str) -> Transcript:

@@ -99,22 +99,3 @@ async def test_a_job_outlives_the_server_that_created_it(database: TestDatabase,
     assert JobState.JOB_STATE_SUCCEEDED == job.state
     assert job.result.text == transcript.text
     assert (True, created.job.job_id) == (replayed.replayed, replayed.job.job_id)
-
-
-@pytest.mark.scenario("W2")
-async def test_a_watcher_whose_server_is_killed_goes_on_at_another_where_it_was(
-    database: TestDatabase, tmp_path: Path
-) -> None:
-    async with stack_on(database, tmp_path) as stack:
-        other = await stack.start_jobs("jobs-2", budget=Budget.for_work(START_LIMIT))
-        async with calling(stack.jobs) as caller:
-            created = await caller.create(spec_of(SLOW_ENOUGH_TO_KILL))
-            transcript = await caller.watch(created.job.job_id, seen=lambda seen: seen.token_count >= 10)
-        await stack.children[JOBS].kill()
-        seen_before = list(transcript.events)
-        async with calling(other.address) as caller:
-            await caller.watch(created.job.job_id, transcript)
-            job = await caller.get(created.job.job_id)
-    assert seen_before == transcript.events[: len(seen_before)]
-    assert job.result.text == transcript.text
-    assert ["SUCCEEDED"] == outcomes(job)

@@ -9,7 +9,7 @@ import pytest
 from jobs_store.errors import JobNotFound
 from jobs_store.identifiers import TenantId
 from tests.integration.store.locks import Connection, superuser
-from tests.store import TENANT, Store, acceptance_of, time_enough
+from tests.store import TENANT, Store, acceptance_of, policy_of, time_enough
 
 pytestmark = pytest.mark.every_postgres
 
@@ -73,6 +73,19 @@ async def test_a_forgotten_where_shows_no_other_tenant(store: Store) -> None:
             seen = await connection.fetch(f"SELECT DISTINCT tenant_id FROM hourglass.{table}")
             assert {row["tenant_id"] for row in seen} <= {TENANT}, table
         assert 1 == await connection.fetchval("SELECT count(*) FROM hourglass.jobs")
+
+
+async def test_a_forgotten_where_shows_no_other_tenant_in_the_adapters_own_transaction(store: Store) -> None:
+    await fill(store)
+    for reading in (True, False):
+        async with store.request.transaction(
+            time_enough(), policy_of("list_jobs"), tenants=[TENANT], reading=reading
+        ) as transaction:
+            assert "hourglass_request" == await transaction.fetchval("SELECT current_user")
+            for table in await tenant_tables(store):
+                seen = await transaction.fetch(f"SELECT tenant_id FROM hourglass.{table}")
+                assert {row["tenant_id"] for row in seen} <= {TENANT}, table
+            assert 1 == await transaction.fetchval("SELECT count(*) FROM hourglass.jobs")
 
 
 @pytest.mark.parametrize("tenants", [None, "", "nobody", "acm", "acme-2"])

@@ -153,6 +153,11 @@ async def test_a_key_signs_by_its_own_algorithm_only() -> None:
     assert "its algorithm is not allowed" in str(await refusal(tokens, other))
 
 
+async def test_only_allowed_algorithms_are_taken() -> None:
+    rules = TokenRules(issuer=ISSUER, audience=AUDIENCE, algorithms=frozenset({"RS256"}))
+    assert "its algorithm is not allowed" in str(await refusal(await tokens_of(rules=rules), token()))
+
+
 async def test_a_short_key_is_refused() -> None:
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)
     jwk = {

@@ -1,12 +1,16 @@
 """Kinds of settings that several processes have, checked before anything is begun with them."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
 from servicekit.listen import UNIX, CannotListen, is_loopback, split
 
+_TLS_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_TLS_FILES: Final = ("sslrootcert", "sslcert", "sslkey")
 _SCHEMES: Final = frozenset({"postgres", "postgresql"})
 
 
@@ -40,7 +44,22 @@ def _database_url(value: str) -> str:
         port = host.rpartition("]")[2].partition(":")[2]
         if port and not (port.isdecimal() and int(port) <= 65535):
             raise ValueError("its port must be a number up to 65535")
+    _check_tls(dict(parse_qsl(address.query)))
     return value
+
+
+def _check_tls(options: Mapping[str, str]) -> None:
+    """What libpq calls by these names. A file that is missing would be told of again and again later."""
+    mode = options.get("sslmode", "prefer")
+    if mode not in _TLS_MODES:
+        raise ValueError(f"sslmode is one of {', '.join(_TLS_MODES)}")
+    for name in _TLS_FILES:
+        if name not in options:
+            continue
+        try:
+            Path(options[name]).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{name} {options[name]!r} cannot be read: {error.strerror}") from None
 
 
 def _secret_url(value: SecretStr) -> SecretStr:

@@ -165,6 +165,8 @@ def test_a_variable_that_names_no_setting_is_told_with_its_nearest(monkeypatch: 
         (LocalAddress, "10.0.0.1:1", "wanted loopback"),
         (SecretDatabaseUrl, "mysql://u:hunter2@h/d", "wanted postgresql://"),
         (DatabaseUrl, "postgresql://u:hunter2@h:port/d", "its port must be a number"),
+        (DatabaseUrl, "postgresql://u:hunter2@h/d?sslmode=full", "sslmode is one of disable, "),
+        (DatabaseUrl, "postgresql://u:hunter2@h/d?sslrootcert=/no/ca.pem", "sslrootcert '/no/ca.pem' cannot"),
     ],
 )
 def test_an_address_that_cannot_be_one_is_refused(kind: Any, value: str, wanted: str) -> None:

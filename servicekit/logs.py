@@ -14,7 +14,7 @@ import structlog
 from opentelemetry import trace
 from structlog.typing import Processor
 
-from servicekit.redaction import redact
+from servicekit.redaction import redact, redact_rows
 
 LogFormat = Literal["auto", "json", "console"]
 
@@ -106,6 +106,8 @@ def _trace_ids(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
 def _redacted(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
         event[key] = _clean(value)
+    if isinstance(traceback := event.get("exception"), str):
+        event["exception"] = redact_rows(traceback)
     return event
 
 

@@ -10,6 +10,19 @@ _KEYWORD: Final = re.compile(
 )
 
 
+# PostgreSQL and asyncpg show values of rows and of arguments in what they say.
+_ROWS: Final = re.compile(
+    r"(?P<before>\bDETAIL:\s+|invalid input for query argument \$\d+: )"
+    r".*?(?=\n(?:HINT|CONTEXT|During|The above|\n)|\Z)",
+    re.DOTALL,
+)
+
+
+def redact_rows(traceback: str) -> str:
+    """A traceback without the values that a database's error repeats."""
+    return _ROWS.sub(rf"\g<before>{HIDDEN}", traceback)
+
+
 def redact(text: str) -> str:
     """The text with the passwords of URLs and of `password=` pairs replaced by `***`."""
     if "=" not in text and "://" not in text:  # most texts of a log; the patterns cost 4 us each

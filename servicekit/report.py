@@ -1,5 +1,6 @@
 """What is known of a request when it has ended: the one source of its log line, span and metrics."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ import structlog
 from grpc import StatusCode
 
 from budget.core import Budget, Clock
+from budget.ledger import Spend
 from servicekit.call import Principal
 from servicekit.endings import Ending, Verdict
 from servicekit.storm import StormLimit
@@ -49,7 +51,10 @@ class Report:
 
 
 class RequestLog:
-    """One line a request, and of failures in a storm a sample with counts. Never payloads."""
+    """One line a request with its ledger, and of failures in a storm a sample with counts. Never payloads.
+
+    The line of a request that did not go well has each spend by itself, too.
+    """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._log = structlog.stdlib.get_logger("hourglass.request")
@@ -75,7 +80,9 @@ class RequestLog:
         self._tell(self._storm.over(after=0.0))
 
     def _write_failure(self, report: Report, *, left_out: int) -> None:
-        fields = {**_fields(report), **({"left_out": left_out} if left_out else {})}
+        fields = {**_fields(report), "spends": list(map(_fact, report.budget.ledger.spends))}
+        if left_out:
+            fields["left_out"] = left_out
         if report.verdict.code is StatusCode.INTERNAL:
             self._log.error("request", **fields, exc_info=report.verdict.error)
         elif report.failed:
@@ -94,7 +101,26 @@ class RequestLog:
             self._log.warning("requests left out", method=label, ending=ending, reason=reason, left_out=count)
 
 
-def _fields(report: Report) -> Mapping[str, object]:
+def _seconds(time_left: float) -> float | None:
+    """None for a budget without an end: JSON has no word for infinity."""
+    return round(time_left, 6) if math.isfinite(time_left) else None
+
+
+def _fact(spend: Spend) -> Mapping[str, object]:
+    """One spend for whoever searches; the ledger's text is for whoever reads."""
+    return {
+        "dependency": spend.dependency,
+        "method": spend.method,
+        "attempt": spend.attempt,
+        "remaining": _seconds(spend.remaining),
+        "limit": _seconds(spend.limit),
+        "took": round(spend.took, 6),
+        "outcome": spend.outcome.value,
+        "reason": spend.reason,
+    }
+
+
+def _fields(report: Report) -> dict[str, object]:
     principal, verdict, budget = report.principal, report.verdict, report.budget
     return {
         "method": report.method,
@@ -105,7 +131,7 @@ def _fields(report: Report) -> Mapping[str, object]:
         "reason": verdict.reason,
         "ending": verdict.ending.value,
         "duration": round(report.took, 6),
-        "budget_initial": round(budget.initial, 6),
-        "budget_remaining": round(budget.remaining(), 6),
+        "budget_initial": _seconds(budget.initial),
+        "budget_remaining": _seconds(budget.remaining()),
         "ledger": budget.ledger.as_text(max_bytes=1 << 20),
     }

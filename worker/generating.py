@@ -93,7 +93,7 @@ class Generating:
             try:
                 await reading.read(provider, budget=budget)
             except ProviderError as error:
-                _log.info("a short call failed", call=reading.key, error=str(error), detail=error.detail)
+                _log.info("a short call failed", call=reading.key, error=str(error), kind=error.kind)
                 raise ProviderFailed(error) from error
             return reading.generated()
 

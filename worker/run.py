@@ -141,7 +141,7 @@ class Runner:
         except Interrupted as interrupted:
             return answer.end() or Closed(stop=interrupted.stop, close_time=run.log.now())
         except ProviderError as error:
-            _log.info("a call failed", job=str(run.claimed.job_id), error=str(error), detail=error.detail)
+            _log.info("a call failed", job=str(run.claimed.job_id), error=str(error), kind=error.kind)
             return answer.end() or _failed(error)
         except Exception:  # noqa: BLE001 - the call may have run: an ending has to say so
             _log.exception("a call broke off", job=str(run.claimed.job_id))

@@ -125,7 +125,7 @@ class ChatCompletions:
             if behaviour.status != 200:
                 await asyncio.sleep(behaviour.first)
                 self._journal.end(record, State.FAILED)
-                await _answer_with_error(exchange)
+                await _answer_with_error(exchange, request)
             elif self._journal.answer(record.key) is not None or not request.stream:
                 await self._answer_whole(exchange, request)
             else:
@@ -202,10 +202,13 @@ def _ending(exchange: Exchange, request: ChatRequest) -> list[bytes]:
     return [exchange.answer.finish_chunk(), *usage, DONE]
 
 
-async def _answer_with_error(exchange: Exchange) -> None:
-    behaviour = exchange.behaviour
+async def _answer_with_error(exchange: Exchange, request: ChatRequest) -> None:
+    """In words that repeat the prompt and the key, as those of some providers do."""
+    behaviour, headers = exchange.behaviour, dict(exchange.scope["headers"])
+    key = headers.get(b"authorization", b"").decode(errors="replace")
+    words = f"asked for by the model's name: {' '.join(request.prompt.contents)[:80]} ({key})"
     await exchange.start("application/json", status=behaviour.status, retry_after=behaviour.retry_after)
-    body = error_body(behaviour.status, "asked for by the model's name", behaviour.code or "simulated")
+    body = error_body(behaviour.status, words, behaviour.code or "simulated")
     await exchange.write(json.dumps(body).encode(), last=True)
 
 

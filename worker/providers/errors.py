@@ -116,7 +116,8 @@ class ProviderError(Exception):
     sent: False only if it is proven that no byte of the request left.
     retry_after: seconds that the provider asked us to wait, if it did.
     usage: what the provider counted before it failed, if it did.
-    detail: the provider's own words. For logs only: they may repeat a prompt or part of a key.
+    words: the provider's own. They may repeat a prompt or part of a key: neither for callers nor for logs.
+    kind: what that is in a word, of the provider's vocabulary or of the library's; fit for logs.
     """
 
     def __init__(
@@ -129,7 +130,8 @@ class ProviderError(Exception):
         provider_request_id: str = "",
         http_status: int | None = None,
         usage: Usage | None = None,
-        detail: str = "",
+        words: str = "",
+        kind: str = "",
     ) -> None:
         super().__init__(f"{provider}: {cause}" + (f" (HTTP {http_status})" if http_status else ""))
         self.cause = cause
@@ -139,7 +141,8 @@ class ProviderError(Exception):
         self.provider_request_id = provider_request_id
         self.http_status = http_status
         self.usage = usage
-        self.detail = detail[:_LONGEST_DETAIL]
+        self.words = words[:_LONGEST_WORDS]
+        self.kind = kind
 
     @property
     def error_class(self) -> ErrorClass:
@@ -160,4 +163,4 @@ class ProviderError(Exception):
         return {"provider": self.provider, "cause": self.cause, "error_class": self.error_class}
 
 
-_LONGEST_DETAIL: Final = 500
+_LONGEST_WORDS: Final = 500

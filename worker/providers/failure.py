@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from worker.providers.answer import Answer
 
 REQUEST_ID_HEADERS: Final = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
+_WORD: Final = re.compile(r"[a-z0-9_.-]{1,64}")
 _FILTERED: Final = frozenset({"content_filter", "content_policy_violation"})
 
 
@@ -42,7 +44,8 @@ def failure_of(error: Exception, answer: Answer, *, sent: bool) -> ProviderError
         sent=sent,
         provider_request_id=answer.provider_request_id,
         usage=answer.usage,
-        detail=f"{type(error).__name__}: {error.__cause__ or error}",
+        words=f"{type(error).__name__}: {error.__cause__ or error}",
+        kind=type(error.__cause__ or error).__name__,
     )
 
 
@@ -61,7 +64,8 @@ def _refusal(error: APIStatusError, provider: str) -> ProviderError:
             headers.get("retry-after"), now=time_of(headers.get("date")) or datetime.now(UTC)
         ),
         provider_request_id=request_id_of(headers),
-        detail=error.message,
+        words=error.message,
+        kind=",".join(sorted(filter(_WORD.fullmatch, codes_of_body(error.body)))),
     )
 
 

@@ -58,6 +58,8 @@ class ProviderSpan:
         elif error is not None:
             cause = error.cause.value if isinstance(error, ProviderError) else type(error).__name__
             span.set_attributes({"error.type": cause, **_failed(error)})
+            if self.captures and isinstance(error, ProviderError):
+                span.set_attribute("hourglass.provider.words", error.words)
             span.set_status(Status(StatusCode.ERROR, cause))
         span.end()
 

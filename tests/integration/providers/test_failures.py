@@ -116,7 +116,8 @@ async def test_a_filtered_answer_still_tells_what_it_used(provider: OpenAICompat
 async def test_the_words_of_a_provider_stay_out_of_the_message(provider: OpenAICompatible) -> None:
     error = await failure(provider, "simulated-401")
     assert str(error) == "simulated: CREDENTIALS_REFUSED (HTTP 401)"
-    assert "asked for by the model's name" in error.detail
+    assert "asked for by the model's name: Tell me of sand." in error.words
+    assert error.kind == "invalid_api_key,unauthorized"
 
 
 async def test_a_drip_is_cut_at_the_total(provider: OpenAICompatible) -> None:

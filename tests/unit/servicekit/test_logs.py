@@ -90,3 +90,22 @@ def test_a_terminal_gets_lines_for_people(stream: io.StringIO) -> None:
     assert "failed" in stream.getvalue()
     assert "hunter2" not in stream.getvalue()
     assert not stream.getvalue().startswith("{")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "new row violates a check\nDETAIL:  Failing row contains (7, hunter2,\nhunter2).",
+        "null value\nDETAIL:  Failing row contains (hunter2).\nHINT:  none",
+        "invalid input for query argument $3: 'hunter2' (expected int)",
+    ],
+)
+def test_a_traceback_shows_no_value_that_the_database_repeats(stream: io.StringIO, words: str) -> None:
+    configure_logs("worker", stream=stream)
+    error = LookupError("row")
+    error.__cause__ = ValueError(words)
+    structlog.stdlib.get_logger("ours").error("request", exc_info=error)
+
+    (line,) = lines(stream)
+    assert "hunter2" not in line["exception"]
+    assert "LookupError: row" in line["exception"]

@@ -1,5 +1,6 @@
 """A storm of failures fills no disk, and nothing of it goes uncounted."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import structlog
 from grpc import StatusCode
 
 from budget.core import Budget
+from budget.ledger import Outcome, Spend
 from servicekit.endings import SUCCESS, Ending, Verdict
 from servicekit.report import Report, RequestLog
 from servicekit.storm import BURST, QUIET, RATE, StormLimit
@@ -102,3 +104,46 @@ def test_kinds_that_are_quiet_are_forgotten() -> None:
 
     assert [] == storm.over()
     assert 0 == len(storm)
+
+
+def test_only_a_request_that_did_not_go_well_has_each_spend_by_itself() -> None:
+    clock = Clock()
+    ended = report(TIMEOUT)
+    ended.budget.ledger.record(
+        Spend(
+            dependency="pricing",
+            method="GetPrice",
+            remaining=math.inf,
+            limit=0.5,
+            took=0.5,
+            outcome=Outcome.TIMEOUT,
+            reason="UPSTREAM_TIMEOUT",
+        )
+    )
+    with structlog.testing.capture_logs() as logged:
+        RequestLog(clock).write(METHOD, ended)
+    ((line,), (good,)) = logged, lines_of(RequestLog(clock), clock, SUCCESS, count=1)
+
+    assert "spends" not in good
+    assert [
+        {
+            "dependency": "pricing",
+            "method": "GetPrice",
+            "attempt": 1,
+            "remaining": None,
+            "limit": 0.5,
+            "took": 0.5,
+            "outcome": "timeout",
+            "reason": "UPSTREAM_TIMEOUT",
+        }
+    ] == line["spends"]
+    assert "pricing/GetPrice" in line["ledger"]
+
+
+def test_a_budget_without_an_end_is_no_number_in_a_line() -> None:
+    budget = Budget.root(incoming=None, default=math.inf, cap=math.inf)
+    ended = Report(method=METHOD, principal=None, verdict=SUCCESS, budget=budget, took=0.1)
+    with structlog.testing.capture_logs() as logged:
+        RequestLog(Clock()).write(METHOD, ended)
+
+    assert [None] == [line["budget_remaining"] for line in logged]

@@ -179,7 +179,9 @@ class JobsApp:
         self._outgoing = Outgoing(settings.peer_token)
         self._certificates = Certificates.of(settings)
         self._channels = WorkerChannels(partial(self._certificates.peer_channel, options=client_options()))
-        self._pricing = self._certificates.peer_channel(settings.pricing_target, client_options())
+        self._pricing = self._certificates.peer_channel(
+            settings.pricing_target, client_options(lb_round_robin=True)
+        )
         self._workers = settings.workers_target and self._certificates.peer_channel(
             settings.workers_target, client_options(lb_round_robin=True)
         )

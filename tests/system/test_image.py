@@ -16,12 +16,12 @@ import pytest
 from launcher.processes import PROJECT
 from launcher.ready_lines import grpc_address
 from tests.postgres import TestDatabase
-from tests.unit.deploy.described import SECRETS, Process, deployed
+from tests.unit.deploy.described import PROGRAMS, SECRETS, Process, deployed
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
 
-UV: Final = PROJECT / ".venv" / "bin" / "uv"
+UV: Final = PROGRAMS / "uv"
 LOOPBACK: Final = "127.0.0.1:0"
 START_LIMIT: Final = 30.0
 PSQL: Final = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))), None)

@@ -161,3 +161,14 @@ async def test_a_quote_without_any_price_fails_with_the_first_error(setting: Set
     refused = await failure(setting.jobs.jobs.Quote(request, metadata=of(TENANT)))
     assert refused.kind == (StatusCode.UNAVAILABLE, "PRICING_UNAVAILABLE")
     assert await nothing_inserted(setting.jobs)
+
+
+async def test_prices_are_asked_of_every_pricing_service_of_the_target(database: TestDatabase) -> None:
+    async with pricing_double() as (one, here), pricing_double() as (other, there):
+        target = f"ipv4:{here},{there}"
+        async with jobs_server(database, pricing=target, policies=SHORT) as jobs:
+            await jobs.fund(TENANT, FUNDS)
+            for number in range(10):
+                await jobs.create(f"k{number}")
+    assert 10 == one.calls + other.calls
+    assert min(one.calls, other.calls) >= 3

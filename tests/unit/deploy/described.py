@@ -3,6 +3,7 @@
 import functools
 import re
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from worker.settings import WorkerSettings
 
 PROJECT: Final = Path(__file__).parents[3]
 DEPLOY: Final = PROJECT / "deploy"
+PROGRAMS: Final = Path(sys.executable).parent
 KUBERNETES: Final = DEPLOY / "kubernetes"
 SETTINGS: Final[Mapping[str, type[ServerSettings]]] = {
     "jobs_service": JobsSettings,
@@ -53,7 +55,7 @@ class Process:
 @functools.cache
 def rendered(folder: str) -> Sequence[Document]:
     """The manifests that kustomize makes of a folder of deploy/kubernetes."""
-    kubectl = PROJECT / ".venv" / "bin" / "kubectl"
+    kubectl = PROGRAMS / "kubectl"
     done = subprocess.run(
         [kubectl, "kustomize", KUBERNETES / folder], capture_output=True, text=True, check=False
     )

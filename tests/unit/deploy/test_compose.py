@@ -8,13 +8,13 @@ import yaml
 
 from jobsctl.__main__ import run
 from jobsctl.exits import ExitCode
-from tests.unit.deploy.described import DEPLOY, PROJECT, SETTINGS, Process, compose_file, composed
+from tests.unit.deploy.described import DEPLOY, PROGRAMS, PROJECT, SETTINGS, Process, compose_file, composed
 
 processes = pytest.mark.parametrize("process", list(composed().values()), ids=lambda process: process.name)
 
 
 def test_the_file_fits_the_specification_of_compose() -> None:
-    check = PROJECT / ".venv" / "bin" / "check-jsonschema"
+    check = PROGRAMS / "check-jsonschema"
     file = DEPLOY / "compose.yaml"
     subprocess.run([check, "--builtin-schema", "vendor.compose-spec", file], check=True)
 

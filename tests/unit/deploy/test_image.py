@@ -6,13 +6,13 @@ import tomllib
 from typing import Final
 
 from servicekit.settings import ServerSettings
-from tests.unit.deploy.described import DEPLOY, PROJECT, composed
+from tests.unit.deploy.described import DEPLOY, PROGRAMS, PROJECT, composed
 
 DOCKERFILE: Final = (DEPLOY / "Dockerfile").read_text()
 
 
 def test_hadolint_finds_nothing() -> None:
-    subprocess.run([PROJECT / ".venv" / "bin" / "hadolint", DEPLOY / "Dockerfile"], check=True)
+    subprocess.run([PROGRAMS / "hadolint", DEPLOY / "Dockerfile"], check=True)
 
 
 def test_the_build_sees_every_package_and_no_data() -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import kubernetes_validate
 import pytest
+import yaml
 
 from jobsctl.__main__ import run
 from jobsctl.exits import ExitCode
@@ -159,3 +160,13 @@ def test_policies_let_through_what_the_processes_call() -> None:
 
 def test_no_manifest_holds_a_secret() -> None:
     assert {} == of_kind(rendered(EXAMPLE), "Secret")
+
+
+def test_the_metric_that_workers_are_scaled_by_is_the_one_that_is_made_for_it() -> None:
+    adapter = yaml.safe_load(
+        (KUBERNETES / "components" / "autoscaling" / "prometheus-adapter.yaml").read_text()
+    )
+    (rule,) = adapter["rules"]["external"]
+    scaler = of_kind(rendered(EXAMPLE), "HorizontalPodAutoscaler")["worker"]["spec"]
+    assert [rule["name"]["as"]] == [one["external"]["metric"]["name"] for one in scaler["metrics"]]
+    assert rule["seriesQuery"] in rule["metricsQuery"]

@@ -81,7 +81,7 @@ def test_a_process_may_end_in_its_own_time(process: Process, settings: ServerSet
 
 
 @each
-def test_a_worker_may_finish_what_it_has_sent_and_have_it_accepted(
+def test_a_worker_may_finish_what_it_sent_and_have_it_accepted(
     process: Process, settings: ServerSettings
 ) -> None:
     if not isinstance(settings, WorkerSettings):

@@ -37,12 +37,12 @@ async def in_time(work: Awaitable[object], *, seconds: float | None) -> bool:
 class Timer:
     """Cancels a task when its time is over, unless it is stopped before."""
 
-    __slots__ = ("_handle", "_task", "expired")
+    __slots__ = ("_handle", "_stopped", "_task", "expired")
 
     def __init__(self, task: "asyncio.Task[Any]", seconds: float | None) -> None:
-        self.expired = False
+        self.expired = self._stopped = False
         self._task = task
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: asyncio.Handle | None = None
         if seconds is not None:
             self._handle = task.get_loop().call_later(seconds, self._expire)
 
@@ -55,12 +55,22 @@ class Timer:
         return cls(task, seconds)
 
     def stop(self) -> None:
-        """Ends it. When it has expired, the cancel that it asked for is taken back (`Task.uncancel`): the
+        """Ends it, once. If it has expired, the cancel that it asked for is taken back (`Task.uncancel`); the
         CancelledError that came of it is the caller's to turn into something else."""
+        if self._stopped:
+            return
+        self._stopped = True
         if self._handle is not None:
             self._handle.cancel()
         if self.expired:
             self._task.uncancel()
+
+    def end_now(self) -> None:
+        """Its time is over as soon as the loop comes to it, whatever it was."""
+        if not self.expired:
+            if self._handle is not None:
+                self._handle.cancel()
+            self._handle = self._task.get_loop().call_soon(self._expire)
 
     def _expire(self) -> None:
         self.expired = True

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from budget.cancel import CancelWatch
 from budget.core import Budget
+from budget.timer import Timer
 from servicekit.endings import Cut
 
 Result = TypeVar("Result")
@@ -20,7 +22,7 @@ class Scope:
     def __init__(self, budget: Budget, *, resumable: bool) -> None:
         self.resumable = resumable
         self._budget = budget
-        self._timer: asyncio.Timeout | None = None
+        self._timer: Timer | None = None
         self._active = False
         self._drained = False
 
@@ -29,12 +31,19 @@ class Scope:
 
         The caller makes sure that something can be spent: a timer of zero would swallow a pending cancel.
         """
-        async with asyncio.timeout(self._time()) as self._timer:
-            self._active = True
-            try:
-                return await work
-            finally:
-                self._active = False
+        watch = CancelWatch.here()
+        self._timer = timer = Timer.start(watch.task, self._time())
+        self._active = True
+        try:
+            return await work
+        except asyncio.CancelledError as error:
+            timer.stop()
+            if not timer.expired or watch.cancelled:
+                raise
+            raise TimeoutError from error
+        finally:
+            self._active = False
+            timer.stop()
 
     def _time(self) -> float | None:
         if self._budget.unbounded:
@@ -43,14 +52,14 @@ class Scope:
 
     def drain(self) -> None:
         """Ends the body now, because the server does."""
-        if self._active and self._timer is not None and not self._timer.expired():
+        if self._active and self._timer is not None and not self._timer.expired:
             self._drained = True
-            self._timer.reschedule(asyncio.get_running_loop().time())
+            self._timer.end_now()
 
     @property
     def cut(self) -> Cut | None:
         """Why the timer ended the body; None when it did not."""
-        if self._timer is None or not self._timer.expired():
+        if self._timer is None or not self._timer.expired:
             return None
         return Cut.DRAIN if self._drained else Cut.BUDGET
 

@@ -53,6 +53,7 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
             observe_rates(meter, terms.rates)
         observe_requests(terms.drain, meter)
         self._log = RequestLog(terms.clock)
+        self._served: dict[str, Handler] = {}
 
     async def intercept_service(
         self,
@@ -61,6 +62,8 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
     ) -> "Handler | None":
         """Wraps the handler; a method that is not served gets one that says so."""
         method = handler_call_details.method
+        if (known := self._served.get(method)) is not None:
+            return known
         handler = await continuation(handler_call_details)
         policy = self._methods.get(method)
         if is_exempt(method, self._methods):
@@ -71,7 +74,8 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):
         serve = partial(self._serve, method, method.removeprefix("/"), policy or UNKNOWN_METHOD)
         if policy is None:
             return failing(LookupError(f"{method} has no MethodPolicy"), serve)
-        return wrapped(handler, serve)
+        # A server's methods are registered before it starts: each is found and wrapped once.
+        return self._served.setdefault(method, wrapped(handler, serve))
 
     def close(self) -> None:
         """After the last request: tells what the log has left out."""

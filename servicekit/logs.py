@@ -4,12 +4,14 @@ Our own lines are written as they are rendered, past the machinery of `logging`,
 the rest of a line; those of libraries come through it.
 """
 
+import json
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
-from typing import Any, Literal, TextIO
+from typing import Any, Final, Literal, TextIO
 
+import orjson
 import structlog
 from opentelemetry import trace
 from structlog.typing import Processor
@@ -17,6 +19,7 @@ from structlog.typing import Processor
 from servicekit.redaction import redact, redact_rows
 
 LogFormat = Literal["auto", "json", "console"]
+_JSON_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
 def configure_logs(
@@ -34,10 +37,10 @@ def configure_logs(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _Service(service),
         _trace_ids,
-        structlog.processors.format_exc_info,
+        _exceptions,
         _redacted,
     ]
-    renderer = _renderer(stream) if console else structlog.processors.JSONRenderer()
+    renderer = _renderer(stream) if console else structlog.processors.JSONRenderer(serializer=_as_json)
     structlog.configure(
         processors=[*shared, renderer],
         logger_factory=partial(_Lines, stream),
@@ -103,12 +106,29 @@ def _trace_ids(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
     return event
 
 
+def _exceptions(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if "exc_info" in event:
+        return structlog.processors.format_exc_info(logger, method, event)
+    return event
+
+
 def _redacted(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
-        event[key] = _clean(value)
+        # Numbers, and most texts, are as they were: nearly all of a line.
+        if (kind := type(value)) is float or kind is int:
+            continue
+        if (cleaned := _clean(value)) is not value:
+            event[key] = cleaned
     if isinstance(traceback := event.get("exception"), str):
         event["exception"] = redact_rows(traceback)
     return event
+
+
+def _as_json(event: Mapping[str, Any], default: Callable[[Any], Any], **_options: Any) -> str:
+    try:
+        return orjson.dumps(event, default=default, option=_JSON_OPTIONS).decode()
+    except TypeError:  # broken UTF-16, integers beyond 64 bits: no line is lost for that
+        return json.dumps(event, default=default)
 
 
 def _clean(value: object) -> object:

@@ -95,6 +95,5 @@ def _set(field: Duration, seconds: float) -> None:
     """Leaves the field unset for a time without an end."""
     if math.isinf(seconds):
         return
-    # In place: eleven Durations a request made and copied are most of the message's cost.
-    field.SetInParent()
-    field.seconds, field.nanos = divmod(round(seconds * 1_000_000_000), 1_000_000_000)
+    # In place and by its own method: eleven Durations a request are most of the message's cost.
+    field.FromNanoseconds(round(seconds * 1_000_000_000))

@@ -109,3 +109,13 @@ def test_a_traceback_shows_no_value_that_the_database_repeats(stream: io.StringI
     (line,) = lines(stream)
     assert "hunter2" not in line["exception"]
     assert "LookupError: row" in line["exception"]
+
+
+@pytest.mark.parametrize("value", ["half a pair: \ud83d", 1 << 70])
+def test_no_line_is_lost_for_a_value_that_strict_json_refuses(stream: io.StringIO, value: object) -> None:
+    configure_logs("worker", stream=stream)
+
+    structlog.stdlib.get_logger("ours").info("claimed", value=value)
+
+    (line,) = lines(stream)
+    assert value == line["value"]

@@ -141,7 +141,7 @@ def test_only_a_request_that_did_not_go_well_has_each_spend_by_itself() -> None:
 
 
 def test_a_budget_without_an_end_is_no_number_in_a_line() -> None:
-    budget = Budget.root(incoming=None, default=math.inf, cap=math.inf)
+    budget = Budget.for_stream(incoming=None)
     ended = Report(method=METHOD, principal=None, verdict=SUCCESS, budget=budget, took=0.1)
     with structlog.testing.capture_logs() as logged:
         RequestLog(Clock()).write(METHOD, ended)

@@ -30,7 +30,7 @@ export TORTURE_SECONDS
 export SEED
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults torture mutants lint type imports format licences sbom \
-	scenarios bench-first bench-budget bench-stream bench-jobs soak proto proto-check proto-baseline catalog config migrate lock clean-data clean
+	scenarios bench-first bench-budget bench-stream bench-jobs soak proto proto-check proto-baseline catalog config migrate lock prometheus clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,6 +142,10 @@ lock: $(READY) ## Resolve pyproject.toml into requirements/*.lock again
 	$(COMPILE) --extra otlp --constraint requirements/dev.lock pyproject.toml --output-file requirements/runtime.lock
 	$(COMPILE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
 	$(COMPILE) --no-deps requirements/model.in --output-file requirements/model.lock
+
+prometheus: ## Unpack Debian's Prometheus under .hourglass, without root, for the tests of its rules
+	mkdir -p .hourglass/debian
+	cd .hourglass/debian && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb
 
 clean-data: $(READY) ## Stop the embedded Postgres and remove its data
 	$(BIN)/python -m launcher.postgres stop

@@ -13,7 +13,7 @@ import pytest
 
 from launcher import postgres_binaries
 from launcher.postgres_binaries import Binaries
-from tests import bouncer, stepped_clock
+from tests import bouncer, prometheus, stepped_clock
 from tests.certificates import Authority
 from tests.postgres import TestDatabase, TestServer, server
 
@@ -40,7 +40,7 @@ def pytest_configure() -> None:
 def pytest_report_header() -> list[str]:
     """Say on which servers the run stands, what steps its clocks, and what it has to do without."""
     servers = "; ".join(_describe(edition) for edition in (EMBEDDED, SYSTEM))
-    return [f"postgres: {servers}", bouncer.describe(), stepped_clock.describe()]
+    return [f"postgres: {servers}", bouncer.describe(), stepped_clock.describe(), prometheus.describe()]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -75,7 +75,9 @@ class RunMetrics:
         )
 
     def claimed(self, run: Claimed) -> None:
-        """A job was claimed."""
+        """A job was claimed. What may go wrong with it begins at 0, so that a first time is an increase."""
+        for counter in (self._stale, self._stale_appends, self._given_up):
+            counter.add(0, {"lane": self._labels.named(run.lane)})
         if run.ready_time is not None:
             waited = (run.claim_time - run.ready_time).total_seconds()
             self._queue_wait.record(max(0.0, waited), self._labels.of(run.lane))

@@ -79,15 +79,26 @@ class Timer:
 
 class Waits:
     """Bounds many waits of one task, one after the other, with one timer: it looks whether the present wait
-    has lasted too long, instead of being set and taken back for each. Leaving its block ends the timer."""
+    has lasted too long, instead of being set and taken back for each. `close` ends the timer.
 
-    __slots__ = ("_due", "_expired", "_handle", "_loop", "_task")
+    A wait is a call of `in_time`, or, where a coroutine more a wait is too much, a block:
+
+        with waits.within(5.0):
+            await work
+        if waits.late: ...
+    """
+
+    __slots__ = ("_before", "_due", "_expired", "_handle", "_look_at", "_loop", "_task", "late")
 
     def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self.late = False
+        """Whether the last wait was cancelled because its time was over."""
         self._task = task
         self._loop = task.get_loop()
         self._handle: asyncio.TimerHandle | None = None
+        self._look_at = math.inf
         self._due = math.inf
+        self._before = 0
         self._expired = False
 
     @classmethod
@@ -95,49 +106,49 @@ class Waits:
         """For the running task."""
         return cls(CancelWatch.here().task)
 
+    def close(self) -> None:
+        """After the last wait."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle, self._look_at = None, math.inf
+
     async def in_time(self, work: Awaitable[object], *, seconds: float) -> bool:
         """As the function `in_time` does, in this task."""
-        before, ended = self._task.cancelling(), False
-        self._begin(seconds)
-        try:
+        with self.within(seconds):
             await work
-            ended = True
-        except asyncio.CancelledError:
-            if not self._expired:
-                raise
-        finally:
-            self._end()
-        if self._task.cancelling() > before:
-            raise asyncio.CancelledError
-        return ended
+        return not self.late
+
+    def within(self, seconds: float) -> Self:
+        """A block of as many seconds at most. It is left early, and `late` then, when they are over first; a
+        cancel from outside always wins."""
+        self.late = False
+        self._before = self._task.cancelling()
+        self._due = self._loop.time() + seconds
+        if self._due < self._look_at:
+            self.close()
+            self._handle, self._look_at = self._loop.call_at(self._due, self._look), self._due
+        return self
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stop()
-
-    def _begin(self, seconds: float) -> None:
-        self._due = self._loop.time() + seconds
-        if self._handle is None or self._due < self._handle.when():
-            self._stop()
-            self._handle = self._loop.call_at(self._due, self._look)
-
-    def _end(self) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         self._due = math.inf
-        if self._expired:
-            self._expired = False
+        expired, self._expired = self._expired, False
+        if expired:
             self._task.uncancel()
-
-    def _stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        cancelled = self._task.cancelling() > self._before
+        if kind is None:
+            if cancelled:
+                raise asyncio.CancelledError
+            return False
+        self.late = expired and not cancelled and issubclass(kind, asyncio.CancelledError)
+        return self.late
 
     def _look(self) -> None:
-        due, self._handle = self._due, None
+        due, self._handle, self._look_at = self._due, None, math.inf
         if due <= self._loop.time() + _EARLY:
             self._expired = True
             self._task.cancel()
         elif due < math.inf:
-            self._handle = self._loop.call_at(due, self._look)
+            self._handle, self._look_at = self._loop.call_at(due, self._look), due

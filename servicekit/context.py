@@ -6,6 +6,7 @@ from typing import Any, Never
 import grpc
 from google.rpc.status_pb2 import Status
 
+from budget.timer import Waits
 from servicekit.call import Call
 from servicekit.endings import CallerGone, Verdict, aborted
 from servicekit.errors import FieldViolation, InvalidRequest, status_of_code
@@ -32,9 +33,9 @@ class Codec:
 
     def encode(self, message: Any) -> bytes:
         """The bytes of a message; bytes are a message that is encoded already."""
-        if self._encode is None or isinstance(message, bytes):
-            return bytes(message)
-        return bytes(self._encode(message))
+        if isinstance(message, bytes):
+            return message
+        return bytes(message if self._encode is None else self._encode(message))
 
 
 Abort = Callable[[Verdict, Trailers], Awaitable[Never]]
@@ -80,6 +81,27 @@ class ServedContext(grpc.aio.ServicerContext[Any, Any]):
             await self._inner.write(raw)
         except grpc.aio.InternalError as error:
             raise CallerGone from error
+
+    def writer(
+        self, waits: Waits, *, limit: float, late: Callable[[], Exception]
+    ) -> Callable[[Any], Awaitable[None]]:
+        """As `write`, for streams of very many messages: each may take `limit` seconds, or `late` is raised.
+
+        One frame between a handler and grpc, and one timer for all.
+        """
+        encode, inner = self._codec.encode, self._inner
+
+        async def write(message: Any) -> None:
+            raw = encode(message)
+            try:
+                with waits.within(limit):
+                    await (inner.write(raw) if self._headers_sent else self.write(raw))
+            except grpc.aio.InternalError as error:
+                raise CallerGone from error
+            if waits.late:
+                raise late()
+
+        return write
 
     async def abort(
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: Iterable[Any] = ()
@@ -148,3 +170,10 @@ class ServedContext(grpc.aio.ServicerContext[Any, Any]):
 
     def done(self) -> bool:
         return self._inner.done()
+
+
+def served(context: grpc.aio.ServicerContext[Any, Any]) -> ServedContext:
+    """The handler's context as what it is. TypeError when the interceptor is not in place."""
+    if not isinstance(context, ServedContext):
+        raise TypeError("the handler runs without the request interceptor")
+    return context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from typing_extensions import override
@@ -78,7 +79,7 @@ class WorkerServicer(pb_grpc.WorkerServiceServicer):
     ) -> None:
         question = progress_question(request)
         reader = self._service.follow(question.tenant, question.job_id, question.cursor)
-        with Waits.here() as writes:
+        with closing(Waits.here()) as writes:
             while (events := await reader.next()) is not None:
                 for message in map(_event_message, events) if events else (_heartbeat(),):
                     # A reader that does not read is let go: it holds a window of the connection, no more.

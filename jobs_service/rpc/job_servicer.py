@@ -1,5 +1,7 @@
 """JobService over gRPC."""
 
+import asyncio
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -32,10 +34,10 @@ from jobs_service.service.generating import Generator
 from jobs_service.service.listing import list_page
 from jobs_service.service.quotes import Quoting
 from jobs_service.service.waiting import JobWaiter
-from jobs_service.service.watching import Heartbeat, JobWatcher
-from jobs_store.events import Event
+from jobs_service.service.watching import JobWatcher, WatchRequest
 from jobs_store.reading import JobReader
 from servicekit.call import call_of
+from servicekit.context import ServedContext, served
 from servicekit.errors import Resume
 from wire.enums import to_wire
 from wire.job import job_detail_message, job_message
@@ -125,15 +127,18 @@ class JobServicer(pb_grpc.JobServiceServicer):
         call = call_of(context)
         watch = read_watch(request, read_caller(call).tenant)
         watch = replace(watch, kinds=visible_kinds(call, watch.kinds))
-        with Waits.here() as writes:
+        # In a task of its own: a message wakes all coroutines from the task down to the write, and those of
+        # a request's way to its handler are twice as many as these. A cancel goes through to it.
+        await asyncio.create_task(self._watch(watch, served(context)), name=f"watch {watch.job_id}")
 
-            async def send(item: Event | Heartbeat) -> None:
-                # A watcher that does not read is let go, with its cursor; until then it holds one window.
-                answer = self._watch_answers.encoded(item)
-                if not await writes.in_time(context.write(answer), seconds=self._write_limit):
-                    raise Resume
-
-            await self._use.watcher.watch(watch, budget=call.budget, send=send)
+    async def _watch(self, watch: WatchRequest, context: ServedContext) -> None:
+        encoded = self._watch_answers.encoded
+        with closing(Waits.here()) as waits:
+            # A watcher that does not read is let go, with its cursor; until then it holds one window.
+            write = context.writer(waits, limit=self._write_limit, late=Resume)
+            await self._use.watcher.watch(
+                watch, budget=context.call.budget, send=lambda item: write(encoded(item))
+            )
 
     @override
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:

@@ -1,5 +1,6 @@
 """The messages of WatchJob. Many may watch one job: what they all get is made once."""
 
+from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,7 +18,7 @@ class WatchAnswers:
     """Messages ready for the wire."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Event, bytes]] = {}
+        self._kept: OrderedDict[int, tuple[Event, bytes]] = OrderedDict()
 
     def encoded(self, item: Event | Heartbeat) -> bytes:
         """The bytes of a WatchJobResponse."""
@@ -34,7 +35,7 @@ class WatchAnswers:
     def _keep(self, item: Event, raw: bytes) -> None:
         self._kept[id(item)] = (item, raw)
         if len(self._kept) > KEPT:
-            del self._kept[next(iter(self._kept))]
+            self._kept.popitem(last=False)
 
 
 def _heartbeat(item: Heartbeat) -> pb.WatchJobResponse:

@@ -86,8 +86,11 @@ class Positions(Protocol):
 class Feed(Protocol):
     """A worker's live events of one job, bounded in memory."""
 
-    async def next(self, within: float) -> Event | None:
-        """The next event; None when none came within so many seconds. FeedEnded when none will come."""
+    def ready(self) -> Event | None:
+        """The next event; None when it has not come yet. FeedEnded when none will come."""
+
+    async def arrival(self, within: float) -> bool:
+        """Waits until `ready` has something to tell; False when that took more than so many seconds."""
 
 
 class FeedEnded(Exception):

@@ -7,7 +7,7 @@ neither the worker nor the others anything: when its place is gone it reads the 
 import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -64,7 +64,7 @@ class SharedProgress:
             upstream = self._open[key] = self._begin(key, after)
         upstream.followers += 1
         try:
-            with Waits.here() as waits:
+            with closing(Waits.here()) as waits:
                 yield SharedFeed(upstream.window, after, waits)
         finally:
             upstream.followers -= 1
@@ -130,10 +130,11 @@ class Window:
 
     def at(self, place: int) -> Event | None:
         """The event in a place; None when it has not come. FeedEnded when it never will, or is gone."""
-        if place < self._first:
+        index = place - self._first
+        if index < 0:
             raise FeedEnded(RE_READ)
-        if place - self._first < len(self._events):
-            return self._events[place - self._first]
+        if index < len(self._events):
+            return self._events[index]
         if self.end is not None:
             raise FeedEnded(self.end)
         return None
@@ -158,18 +159,18 @@ class SharedFeed:
         self._place: int | None = None
         self._cursor = cursor
 
-    async def next(self, within: float) -> Event | None:
+    def ready(self) -> Event | None:
         """See `ports.Feed`."""
         if self._place is None:
             self._place = self._window.place_after(self._cursor)
         event = self._window.at(self._place)
-        if event is None:
-            if not await self._waits.in_time(self._window.change(), seconds=max(within, 1e-6)):
-                return None
-            event = self._window.at(self._place)
         if event is not None:
             self._place += 1
         return event
+
+    async def arrival(self, within: float) -> bool:
+        """See `ports.Feed`; to be called when `ready` has nothing."""
+        return await self._waits.in_time(self._window.change(), seconds=max(within, 1e-6))
 
 
 @dataclass(slots=True, kw_only=True)

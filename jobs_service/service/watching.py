@@ -5,10 +5,10 @@ Whenever that stream ends, skips something, or the job has moved on, the store i
 while an event is on its way to the caller: no connection, no transaction.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from budget.core import Budget, Clock
 from budget.errors import (
@@ -27,6 +27,9 @@ from jobs_store.reading import Position
 from jobs_store.signals import job_changed
 from jobs_store.subscriptions import Subscriptions, Wakeup
 from servicekit.errors import Resume
+
+GAP: Final = "GAP"
+"""The worker's stream skipped something."""
 
 _OUTAGES = (DatabaseUnavailable, DatabaseTimeout, DatabaseConflict)
 
@@ -103,7 +106,7 @@ class JobWatcher:
         """
         with self._subscriptions.subscribe(job_changed(request.tenant, request.job_id)) as wakeup:
             reads = _Reads(self._reader, request, pace=self._pace, clock=self._clock, budget=budget)
-            outlet = _Outlet(send, request.kinds, interval=self._pace.heartbeat, clock=self._clock)
+            outlet = _Outlet(send, request, interval=self._pace.heartbeat, clock=self._clock)
             stream = _Stream(
                 reads,
                 self._progress,
@@ -120,32 +123,39 @@ class JobWatcher:
 
 
 class _Outlet:
-    """What goes to the caller: wanted events, and a sign of life when there were none for a while."""
+    """What goes to the caller: wanted events, and a sign of life when there were none for a while.
 
-    def __init__(self, send: Send, kinds: frozenset[EventKind], *, interval: float, clock: Clock) -> None:
+    cursor: the last sequence that the caller has, wanted or not.
+    """
+
+    def __init__(self, send: Send, request: WatchRequest, *, interval: float, clock: Clock) -> None:
+        self.cursor = request.after
         self._send = send
-        self._kinds = kinds
+        self._kinds = request.kinds
         self._interval = interval
         self._clock = clock
         self._last = clock()
 
-    async def event(self, event: Event) -> None:
-        """Sends an event if it is wanted."""
-        if is_wanted(event, self._kinds):
-            await self._send(event)
-            self._last = self._clock()
-        else:
-            await self.nothing(event.sequence)
+    async def events(self, events: Iterable[Event]) -> None:
+        """Sends those that are wanted. One frame for as many as there are: a busy stream lives here."""
+        for event in events:
+            if is_wanted(event, self._kinds):
+                await self._send(event)
+                self.cursor = event.sequence
+                self._last = self._clock()
+            else:
+                self.cursor = event.sequence
+                await self.nothing()
 
-    async def nothing(self, cursor: Sequence) -> None:
+    async def nothing(self) -> None:
         """Nothing to send; sends a heartbeat when that has lasted."""
         if self._clock() - self._last >= self._interval:
-            await self._send(Heartbeat(sequence=cursor))
+            await self._send(Heartbeat(sequence=self.cursor))
             self._last = self._clock()
 
 
 class _Stream:
-    """One reader of one job. `_cursor`: the last sequence that it has, wanted or not."""
+    """One reader of one job."""
 
     def __init__(
         self,
@@ -159,7 +169,6 @@ class _Stream:
         wakeup: Wakeup,
     ) -> None:
         self._request = reads.request
-        self._cursor = reads.request.after
         self._reads = reads
         self._progress = progress
         self._positions = positions
@@ -175,8 +184,9 @@ class _Stream:
         check_cursor(self._cursor, await self._reads.first_position())
         while True:
             page = await self._reads.page(after=self._cursor)
-            for event in page or ():
-                await self._deliver(event)
+            if page:
+                await self._outlet.events(page)
+                self._pauses.reset()
             if page is not None and len(page) == self._pace.page:
                 continue
             position = None if page is None else await self._reads.position()
@@ -202,6 +212,8 @@ class _Stream:
             await self._follow(position.worker_address)
         if self._cursor == before:
             await self._rest(position)
+        else:
+            self._pauses.reset()
 
     async def _rest(self, position: Position | None) -> None:
         """Until the store is worth a look again. While the timer ticks and no worker has the job, only a
@@ -212,7 +224,7 @@ class _Stream:
             timed = settled and idle and self._positions.ticking
             left = self._pace.heartbeat if timed else until - self._clock()
             woken = await self._wakeup.wait(self._budget.child(min(left, self._pace.heartbeat)))
-            await self._outlet.nothing(self._cursor)
+            await self._outlet.nothing()
             if woken or self._budget.spendable() <= 0 or not (timed or self._clock() < until):
                 return
 
@@ -222,25 +234,30 @@ class _Stream:
         following = self._progress.follow(address, tenant, job_id, after=self._cursor, budget=self._budget)
         async with following as feed:
             with suppress(FeedEnded):
-                while await self._take(feed) and not self._lags():
-                    pass
+                await self._take(feed)
+                while not self._lags():
+                    await self._take(feed)
 
-    async def _take(self, feed: Feed) -> bool:
-        """Delivers events until it is time to look at the store again; False at a gap. Raises FeedEnded."""
+    async def _take(self, feed: Feed) -> None:
+        """Delivers events until it is time to look at the store again. Raises FeedEnded, also at a gap."""
         until = self._clock() + self._pace.recheck
-        while (left := until - self._clock()) > 0:
-            event = await feed.next(min(left, self._pace.heartbeat))
-            if event is None:
-                await self._outlet.nothing(self._cursor)
-                continue
-            match place_of(event, self._cursor):
-                case Place.NEXT:
-                    await self._deliver(event)
-                case Place.BEYOND_A_GAP:
-                    return False
-                case Place.BEHIND:
-                    pass
-        return True
+        while True:
+            await self._outlet.events(self._following(feed, until))
+            left = until - self._clock()
+            if left <= 0:
+                return
+            if not await feed.arrival(min(left, self._pace.heartbeat)):
+                await self._outlet.nothing()
+
+    def _following(self, feed: Feed, until: float) -> Iterator[Event]:
+        """The live events that are there and follow the cursor, until it is time."""
+        outlet = self._outlet
+        while self._clock() < until and (event := feed.ready()) is not None:
+            place = place_of(event, outlet.cursor)
+            if place is Place.NEXT:
+                yield event
+            elif place is Place.BEYOND_A_GAP:
+                raise FeedEnded(GAP)
 
     def _lags(self) -> bool:
         """Whether the store has more than the worker's stream brought.
@@ -250,10 +267,9 @@ class _Stream:
         now = self._positions.latest(self._request.tenant, self._request.job_id)
         return now is not None and now.last_sequence > self._cursor
 
-    async def _deliver(self, event: Event) -> None:
-        await self._outlet.event(event)
-        self._cursor = event.sequence
-        self._pauses.reset()
+    @property
+    def _cursor(self) -> Sequence:
+        return self._outlet.cursor
 
 
 class _Reads:

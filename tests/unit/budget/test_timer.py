@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import closing
 
 import pytest
 
@@ -19,7 +20,7 @@ async def once(work: Awaitable[object], *, seconds: float) -> bool:
 
 async def repeated(work: Awaitable[object], *, seconds: float) -> bool:
     """As the second of two waits, of which the first left the timer set for long."""
-    with Waits.here() as waits:
+    with closing(Waits.here()) as waits:
         assert await waits.in_time(asyncio.sleep(0), seconds=LONG)
         return await waits.in_time(work, seconds=seconds)
 
@@ -104,7 +105,7 @@ async def test_work_that_ends_well_although_it_was_cancelled_has_ended(wait: Wai
 
 async def test_one_timer_serves_many_waits_and_ends_with_their_block() -> None:
     loop = asyncio.get_running_loop()
-    with Waits.here() as waits:
+    with closing(Waits.here()) as waits:
         started = loop.time()
         for _ in range(3):
             assert not await waits.in_time(asyncio.Event().wait(), seconds=0.01)
@@ -114,6 +115,6 @@ async def test_one_timer_serves_many_waits_and_ends_with_their_block() -> None:
 
 
 async def test_a_timer_that_was_set_for_an_earlier_wait_does_not_end_a_later_one() -> None:
-    with Waits.here() as waits:
+    with closing(Waits.here()) as waits:
         assert await waits.in_time(asyncio.sleep(0), seconds=0.01)
         assert await waits.in_time(asyncio.sleep(0.03), seconds=LONG)

@@ -189,9 +189,13 @@ class SimulatedFeed:
         if self.run is not None and self.job.random.random() < 0.2:
             self.cursor = Sequence(self.cursor - self.job.random.randint(0, 3))
 
-    async def next(self, within: float) -> Event | None:
+    async def arrival(self, within: float) -> bool:
         """See Feed."""
         await asyncio.sleep(0)
+        return False
+
+    def ready(self) -> Event | None:
+        """See Feed."""
         self.job.step()
         dice = self.job.random.random()
         if self.run is None or dice < 0.03:

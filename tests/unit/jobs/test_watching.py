@@ -256,10 +256,13 @@ class Clinging:
         self.followed += 1
         yield self
 
-    async def next(self, within: float) -> Event | None:
+    async def arrival(self, within: float) -> bool:
+        await asyncio.sleep(0)
+        return False
+
+    def ready(self) -> Event | None:
         self._job.step()
         assert self._job.steps > -10_000, "the watcher clings to a dead run"
-        await asyncio.sleep(0)
         behind = self._received.events[-1].sequence < self._job.durable[-1].sequence
         self._wait = self._wait + 1 if behind else 0
         self.longest_wait = max(self.longest_wait, self._wait)

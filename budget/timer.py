@@ -83,7 +83,7 @@ class Waits:
 
     A wait is a call of `in_time`, or, where a coroutine more a wait is too much, a block:
 
-        with waits.within(5.0):
+        with waits.time_limit(seconds=5.0):
             await work
         if waits.late: ...
     """
@@ -114,11 +114,11 @@ class Waits:
 
     async def in_time(self, work: Awaitable[object], *, seconds: float) -> bool:
         """As the function `in_time` does, in this task."""
-        with self.within(seconds):
+        with self.time_limit(seconds=seconds):
             await work
         return not self.late
 
-    def within(self, seconds: float) -> Self:
+    def time_limit(self, *, seconds: float) -> Self:
         """A block of as many seconds at most. It is left early, and `late` then, when they are over first; a
         cancel from outside always wins."""
         self.late = False

@@ -94,7 +94,7 @@ class ServedContext(grpc.aio.ServicerContext[Any, Any]):
         async def write(message: Any) -> None:
             raw = encode(message)
             try:
-                with waits.within(limit):
+                with waits.time_limit(seconds=limit):
                     await (inner.write(raw) if self._headers_sent else self.write(raw))
             except grpc.aio.InternalError as error:
                 raise CallerGone from error

@@ -44,7 +44,7 @@ def bare_limit(source: Source) -> Iterator[Offence]:
 
 
 def _is_in_time(name: str) -> bool:
-    return name.rpartition(".")[2] == "in_time"
+    return name.rpartition(".")[2] in {"in_time", "time_limit"}
 
 
 def _bare_defaults(source: Source, function: Definition) -> Iterator[Offence]:

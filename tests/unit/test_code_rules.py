@@ -68,7 +68,7 @@ def test_timers_stand_where_budgets_are_kept_and_nowhere_else() -> None:
         "jobs_service/service/sharing.py": "a wait for the next event, under a budget",
         "worker/event_log.py": "a wait for the next event, under a budget",
         "worker/interrupt.py": "a timer without a time: it ends a call when a cancel is asked for",
-        "jobs_service/rpc/job_servicer.py": "a slow reader's write",
+        "servicekit/context.py": "a slow reader's write",
         "worker/rpc.py": "a slow reader's write",
         "worker/providers/": "around the client of a provider, under a budget",
         "launcher/processes.py": "the end of a process",

@@ -280,3 +280,45 @@ async def test_a_watcher_leaves_a_run_that_lost_its_job() -> None:
     assert workers.followed
     assert workers.longest_wait < 10, "the store had events, and the watcher waited for the stream"
     assert sequences(job.durable) == sequences(received.events)
+
+
+class Flood:
+    """A worker whose stream always has the next event already."""
+
+    def __init__(self) -> None:
+        self._last = START
+
+    @asynccontextmanager
+    async def follow(
+        self, address: str, tenant: TenantId, job_id: JobId, *, after: Sequence, budget: Budget
+    ) -> AsyncIterator["Flood"]:
+        self._last = after
+        yield self
+
+    async def arrival(self, within: float) -> bool:
+        raise AssertionError("the next event is there, and is waited for")
+
+    def ready(self) -> Event | None:
+        self._last = Sequence(self._last + 1)
+        return event(self._last, EventKind.TOKEN_DELTA)
+
+
+async def test_a_stream_that_never_pauses_is_still_compared_with_the_store_and_never_waited_for() -> None:
+    job = SimulatedJob(Random(3), steps=1000)
+    while job.run is None:
+        job.step()
+    looks: list[int] = []
+
+    class Timer(SimulatedTimer):
+        def latest(self, tenant: TenantId, job_id: JobId) -> Position | None:
+            looks.append(1)
+            return None
+
+    received, workers = Received(leave_after=200), Flood()
+    pace = WatchPace(pause=QUICK, heartbeat=1e9, recheck=20.0, patience=1e9)
+    watching = JobWatcher(SimulatedStore(job), workers, Subscriptions(), Timer(job), pace=pace, clock=Clock())
+    with suppress(Dropped):
+        await watching.watch(request(), budget=endless(), send=received.send)
+    assert len(received.events) == 200
+    assert looks
+    assert sequences(received.events) == sorted(set(sequences(received.events)))

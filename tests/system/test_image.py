@@ -1,11 +1,12 @@
 """What deploy/Dockerfile puts into the image, made here: wheel and locked packages in an empty place."""
 
 import asyncio
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from launcher.processes import PROJECT
 from launcher.ready_lines import grpc_address
+from tests.certificates import Authority
 from tests.postgres import TestDatabase
 from tests.unit.deploy.described import PROGRAMS, SECRETS, Process, deployed
 from tests.waiting import eventually
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
 UV: Final = PROGRAMS / "uv"
 LOOPBACK: Final = "127.0.0.1:0"
 START_LIMIT: Final = 30.0
+NO_FILES: Final[Mapping[str, Path]] = {}
 PSQL: Final = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/psql"))), None)
 
 
@@ -79,20 +82,32 @@ async def _run(program: Path, *arguments: str, **variables: str) -> tuple[int, s
     return process.returncode, output.decode()
 
 
-def _environment(process: Process, folder: Path, secrets: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the manifests, but for addresses: it all happens on one machine."""
-    found = {
-        name: value for name, value in process.environment.items() if not name.endswith("_ADVERTISED_ADDRESS")
-    }
+def _environment(
+    process: Process, folder: Path, secrets: Mapping[str, str], files: Mapping[str, Path] = NO_FILES
+) -> dict[str, str]:
+    """The variables of the manifests, but for addresses: it all happens on one machine.
+
+    secrets: what a file called `dsn` holds, by its folder. files: those of TLS, by their names.
+    """
+    found = {name: value for name, value in process.environment.items() if not name.startswith("OTEL_")}
+    found.pop("HOURGLASS_WORKER_ADVERTISED_ADDRESS", None)
     for name, value in found.items():
         if name.endswith("_LISTEN"):
             found[name] = LOOPBACK
         if name.endswith("_FILE"):
             *_, room, key = Path(value).parts
-            file = folder / f"{process.name}-{room}-{key}"
-            file.write_text(secrets.get(room, SECRETS[key]))
-            found[name] = str(file)
+            found[name] = str(
+                files.get(key) or _written(folder / f"{room}-{key}", secrets.get(room, SECRETS.get(key)))
+            )
+        if name.endswith("_SETTLE"):
+            found[name] = "0"
     return found
+
+
+def _written(file: Path, content: str | None) -> Path:
+    assert content is not None, file
+    file.write_text(content)
+    return file
 
 
 @asynccontextmanager
@@ -141,14 +156,39 @@ async def test_the_image_migrates_and_every_process_of_the_manifests_starts_and_
             if name == "jobs-service":
                 environment["HOURGLASS_JOBS_PRICING_TARGET"] = addresses["pricing-service"]
                 environment["HOURGLASS_JOBS_WORKERS_TARGET"] = addresses["worker"]
-            # An empty environment has the OTEL_* variables of nobody; a settled drain would only cost time.
-            environment.update({key: "0" for key in environment if key.endswith("_SETTLE")})
             addresses[name] = await stack.enter_async_context(_started(image, processes[name], environment))
 
         for address in addresses.values():
             await eventually(partial(_is_ready, image, address), within=START_LIMIT)
         code, told = await _run(image / "jobsctl", "--server", addresses["jobs-service"], "workers", "list")
         assert 0 == code, told
+
+
+async def test_the_example_speaks_tls_and_answers_its_own_probes(
+    image: Path, database: TestDatabase, authority: Authority
+) -> None:
+    secrets = {"request": database.request, "worker": database.worker, "readonly": database.readonly}
+    for name, process in deployed("overlays/example").items():
+        certificate, key = authority.pair(name, name, "localhost")
+        files = {"tls.crt": certificate, "tls.key": key, "ca.crt": authority.file}
+        environment = _environment(process, authority.folder, secrets, files)
+        async with _started(image, process, environment) as address:
+            probe = process.described["containers"][0]["readinessProbe"]["exec"]["command"]
+            await eventually(partial(_passes, image, _here(probe, address, files)), within=START_LIMIT)
+            code, told = await _run(image / "jobsctl", "--server", address, "--timeout", "2s", "health")
+            assert 3 == code, told  # in the clear
+
+
+def _here(probe: Sequence[str], address: str, files: Mapping[str, Path]) -> Sequence[str]:
+    """The command of a probe with the port and the files that are used here."""
+    port = address.rpartition(":")[2]
+    located = [re.sub(r"/run/secrets/tls/(\S+)", lambda name: str(files[name[1]]), one) for one in probe]
+    return [re.sub(r"^--server=localhost:\d+$", f"--server=localhost:{port}", one) for one in located]
+
+
+async def _passes(image: Path, command: Sequence[str]) -> bool:
+    code, _ = await _run(image / command[0], *command[1:])
+    return code == 0
 
 
 async def _is_ready(image: Path, address: str) -> bool:

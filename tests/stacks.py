@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import asyncpg
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from budget.core import Budget
 from hourglass.jobs.v1.job_pb2 import Job, JobSpec, Message, Role, UnknownOutcomePolicy
@@ -30,6 +31,8 @@ from tests.postgres import TestDatabase
 START_LIMIT = 60.0
 CALL_LIMIT = 10.0
 WATCH_LIMIT = 45.0
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 RETRY = UnknownOutcomePolicy.UNKNOWN_OUTCOME_POLICY_RETRY
 # Leases and intervals scaled down, so that a death is noticed in a second or two.
 QUICK_WORKER: Mapping[str, str] = {
@@ -109,6 +112,14 @@ class Caller:
                     break
         call.cancel()
         return transcript
+
+
+async def health(target: str, service: str) -> int:
+    """What a process says of itself: SERVING, NOT_SERVING."""
+    async with connected(target) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        answer = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=CALL_LIMIT)
+        return int(answer.status)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -17,10 +17,24 @@ from hourglass.jobs.v1.job_pb2 import JobState
 from hourglass.jobs.v1.jobs_service_pb2 import WaitJobRequest
 from launcher import postgres_binaries
 from launcher.components import SIMULATED
+from launcher.processes import Child
+from launcher.stack import JOBS
 from tests.model_server import requests_seen
 from tests.postgres import TestDatabase, TestServer, server
 from tests.scenarios.kills import assert_invariants
-from tests.stacks import RETRY, Caller, calling, count, funds, rows, spec_of, stack_on
+from tests.stacks import (
+    NOT_SERVING,
+    RETRY,
+    SERVING,
+    Caller,
+    calling,
+    count,
+    funds,
+    health,
+    rows,
+    spec_of,
+    stack_on,
+)
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(150)]
@@ -146,15 +160,25 @@ async def test_fifty_answers_that_come_while_postgres_is_away_are_all_accepted_a
         await eventually(lambda: requests_seen(provider)["open"] == CALLS, within=20.0)
         await mortal.die()
         gone = time.monotonic()
+        processes = [stack.children[name] for name in (JOBS, "worker-1")]
+        await eventually(lambda: all_say(processes, "readiness", NOT_SERVING), within=PATIENCE)
+        assert await all_say(processes, "liveness", SERVING)
         await eventually(lambda: requests_seen(provider)["finished"] == CALLS, within=30.0)
         await eventually(lambda: time.monotonic() - gone > 2 * LEASE, within=2 * LEASE + 1)
         await mortal.come_back()
+        await eventually(lambda: all_say(processes, "readiness", SERVING), within=PATIENCE)
         await eventually(lambda: nothing_left(database), within=30.0)
+        assert all(child.running for child in stack.children.values())
         assert CALLS == requests_seen(provider)["count"]
     assert CALLS == await count(database, "job_results")
     sent = await rows(database, "SELECT outcome FROM hourglass.attempts WHERE send_time IS NOT NULL")
     assert ["SUCCEEDED"] * CALLS == [attempt["outcome"] for attempt in sent]
     await assert_money_agrees(database)
+
+
+async def all_say(processes: Sequence[Child], service: str, status: int) -> bool:
+    """Whether each of them says that of itself now."""
+    return {status} == {await health(process.address, service) for process in processes}
 
 
 async def nothing_left(database: TestDatabase) -> bool:

@@ -5,12 +5,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from budget.core import Budget
 from launcher import components
@@ -20,12 +18,20 @@ from launcher.roles import REQUEST, WORKER, role_dsn
 from launcher.stack import PRICING
 from presentation.rpc_failure import RpcFailure
 from tests.postgres import TestDatabase
-from tests.stacks import START_LIMIT, Caller, calling, connected, count, spec_of, stack_on
+from tests.stacks import (
+    NOT_SERVING,
+    SERVING,
+    START_LIMIT,
+    Caller,
+    calling,
+    count,
+    health,
+    spec_of,
+    stack_on,
+)
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)
-SERVING = health_pb2.HealthCheckResponse.SERVING
-NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 class LateServer:
@@ -39,13 +45,6 @@ class LateServer:
 
     def appear(self) -> None:
         (self._folder / self._socket.name).symlink_to(self._socket)
-
-
-async def health(target: str, service: str) -> int:
-    async with connected(target) as channel:
-        stub: Any = health_pb2_grpc.HealthStub(channel)
-        answer = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
-        return int(answer.status)
 
 
 @asynccontextmanager

@@ -66,13 +66,19 @@ def refuse_open_bind(listen: str, *, authenticated: bool, encrypted: bool, insec
     return f"others can reach it, so it takes {' and '.join(missing)}, or --insecure"
 
 
+_UNKNOWN: Final = "the address cannot be bound"
+
+
 def _add(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
     try:
         if credentials is None:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, credentials)
     except RuntimeError:
-        raise CannotListen(address, _why(address)) from None
+        why = _why(address)
+        if credentials is not None and why == _UNKNOWN:
+            why = "gRPC cannot use the certificate"
+        raise CannotListen(address, why) from None
 
 
 def _refuse_served_socket(address: str) -> None:
@@ -98,4 +104,4 @@ def _why(address: str) -> str:
             probe.bind(target)
     except OSError as error:
         return error.strerror or str(error)
-    return "the address cannot be bound"
+    return _UNKNOWN

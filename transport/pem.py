@@ -1,15 +1,17 @@
 """What PEM files have to hold. Pure: bytes in, problems out; no text here quotes what a file holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+_CURVES: Final = frozenset({"secp256r1", "secp384r1"})
 _TIME: Final = "%Y-%m-%d %H:%M:%S UTC"
 
 
@@ -21,6 +23,7 @@ def certificate_chain(pem: bytes, *, now: datetime) -> Sequence[x509.Certificate
     """A certificate and what was issued above it, in this order (RFC 8446, 4.4.2). Raises WrongPem."""
     chain = _certificates(pem)
     _check_dates(chain[0], now=now)
+    _check_kind(chain[0])
     for below, above in pairwise(chain):
         if not _issued(below, by=above):
             raise WrongPem(
@@ -31,20 +34,19 @@ def certificate_chain(pem: bytes, *, now: datetime) -> Sequence[x509.Certificate
 
 def private_key(pem: bytes) -> PrivateKeyTypes:
     """A key that is not encrypted. Raises WrongPem."""
-    try:
-        return load_pem_private_key(pem, password=None)
-    except TypeError:
-        raise WrongPem("holds an encrypted key; one that is not is wanted") from None
-    except (ValueError, UnsupportedAlgorithm):
-        # The parser's own text is dropped: it may quote the file.
-        raise WrongPem("holds no private key in PEM") from None
+    with _parsing("holds no private key in PEM"):
+        try:
+            return load_pem_private_key(pem, password=None)
+        except TypeError:
+            raise WrongPem("holds an encrypted key; one that is not is wanted") from None
 
 
 def check_pair(chain: Sequence[x509.Certificate], key: PrivateKeyTypes) -> None:
     """WrongPem when the key is not that of the first certificate."""
-    wanted, found = chain[0].public_key(), key.public_key()
     encoding = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if wanted.public_bytes(*encoding) != found.public_bytes(*encoding):
+    with _parsing("cannot be compared with the certificate"):
+        wanted, found = (one.public_key().public_bytes(*encoding) for one in (chain[0], key))
+    if wanted != found:
         raise WrongPem(f"is not the key of the certificate {_name(chain[0])}")
 
 
@@ -57,10 +59,29 @@ def authorities(pem: bytes, *, now: datetime) -> Sequence[x509.Certificate]:
 
 
 def _certificates(pem: bytes) -> Sequence[x509.Certificate]:
-    try:
+    with _parsing("holds no certificates in PEM, or broken ones"):
         return x509.load_pem_x509_certificates(pem)
-    except ValueError:
-        raise WrongPem("holds no certificates in PEM, or broken ones") from None
+
+
+@contextmanager
+def _parsing(problem: str) -> Iterator[None]:
+    """Whatever a parser raises of what it was given, which is a lot, is one problem. Its own text is dropped:
+    it may quote the file."""
+    try:
+        yield
+    except WrongPem:
+        raise
+    except Exception:  # noqa: BLE001 - a file that somebody wrote must end no process
+        raise WrongPem(problem) from None
+
+
+def _check_kind(certificate: x509.Certificate) -> None:
+    """gRPC would take the others, and fail in every handshake."""
+    with _parsing("holds a certificate with a broken key"):
+        key = certificate.public_key()
+    curve = key.curve.name if isinstance(key, ec.EllipticCurvePublicKey) else ""
+    if not isinstance(key, rsa.RSAPublicKey) and curve not in _CURVES:
+        raise WrongPem(f"has a key that gRPC cannot use: {_name(certificate)}; wanted RSA, P-256 or P-384")
 
 
 def _check_dates(certificate: x509.Certificate, *, now: datetime) -> None:
@@ -74,7 +95,7 @@ def _check_dates(certificate: x509.Certificate, *, now: datetime) -> None:
 def _issued(below: x509.Certificate, *, by: x509.Certificate) -> bool:
     try:
         below.verify_directly_issued_by(by)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+    except Exception:  # noqa: BLE001 - as above: whatever it is, it does not fit
         return False
     return True
 

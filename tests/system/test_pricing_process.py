@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def start(**variables: str) -> subprocess.Popen[str]:
+def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "pricing_service"],
+        [sys.executable, "-m", "pricing_service", *arguments],
         env={**os.environ, "HOURGLASS_PRICING_LISTEN": "127.0.0.1:0", **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -53,6 +53,25 @@ def test_wrong_settings_are_all_named_and_nothing_starts(tmp_path: Path) -> None
     assert process.returncode == 2
     assert "HOURGLASS_PRICING_MARKUP" in errors
     assert "HOURGLASS_PRICING_DRAIN_GRACE" in errors
+
+
+def test_an_address_in_the_open_takes_the_flag_and_is_told_of_loudly() -> None:
+    refused = start(HOURGLASS_PRICING_LISTEN="0.0.0.0:0")
+    insecure = start("--insecure", HOURGLASS_PRICING_LISTEN="0.0.0.0:0", HOURGLASS_PRICING_LOG_FORMAT="json")
+    try:
+        _, errors = refused.communicate(timeout=15)
+        assert insecure.stdout is not None
+        events = [""]
+        while events[-1] != "serving":
+            events.append(json.loads(insecure.stdout.readline())["event"])
+    finally:
+        insecure.send_signal(signal.SIGTERM)
+        insecure.communicate(timeout=15)
+
+    assert refused.returncode == 2
+    assert "HOURGLASS_PRICING_LISTEN: others can reach it, so it takes TLS and authentication" in errors
+    assert any(event.startswith("INSECURE") for event in events)
+    assert insecure.returncode == 0
 
 
 def test_a_missing_catalog_says_how_to_make_one(tmp_path: Path) -> None:

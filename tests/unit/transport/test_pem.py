@@ -1,18 +1,27 @@
 """Files that cannot be used are refused with what is wrong, and nothing that they hold is in the text."""
 
+import warnings
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.x509.oid import NameOID
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from tests.certificates import Authority, chain_of, key_of
 from transport.files import Part, WrongFiles, check
 from transport.pem import WrongPem, authorities, certificate_chain, private_key
 
 NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
 
 
 def encrypted_key() -> bytes:
@@ -95,3 +104,43 @@ def test_what_files_hold_is_never_in_a_text(authority: Authority) -> None:
         private_key(key[:-40])
     told = [str(wrong.value), str(wrong.value.__cause__), repr(wrong.value)]
     assert not [text for text in told if secret in text]
+
+
+@pytest.mark.parametrize("curve", [ec.SECP521R1(), ec.SECP256K1()])
+def test_a_key_that_no_handshake_could_use_is_refused(curve: ec.EllipticCurve, authority: Authority) -> None:
+    key = ec.generate_private_key(curve)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jobs.example")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 7, NOW - DAY, NOW + DAY)
+        .sign(key, SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+
+    with pytest.raises(WrongPem, match=r"has a key that gRPC cannot use: CN=jobs\.example"):
+        certificate_chain(certificate, now=NOW)
+
+
+@settings(max_examples=200, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    part=sampled_from(Part),
+    changes=lists(tuples(integers(0, 2000), integers(0, 255)), min_size=1, max_size=4),
+)
+def test_whatever_a_file_holds_it_is_good_or_refused(
+    part: Part, changes: list[tuple[int, int]], whole: dict[Part, bytes]
+) -> None:
+    body = bytearray(b64decode(b"".join(whole[part].splitlines()[1:-1])))
+    for place, value in changes:
+        body[place % len(body)] = value
+    first, *_, last = whole[part].splitlines()
+    pems = {**whole, part: b"\n".join([first, b64encode(body), last])}
+
+    with warnings.catch_warnings(action="ignore"), suppress(WrongFiles):
+        assert check(pems, now=NOW).expiries
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[Part, bytes]:
+    """Good files."""
+    authority = Authority(folder=tmp_path_factory.mktemp("authority"))
+    leaf = authority.issue()
+    return {Part.CERTIFICATE: chain_of(leaf), Part.KEY: key_of(leaf), Part.AUTHORITIES: authority.pem}

@@ -1,4 +1,4 @@
-"""A process with wrong settings tells all of it by the names of variables, begins nothing, and ends with 2."""
+"""A process with wrong settings tells all by the names of variables, begins nothing, and ends with 2."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from budget.core import Budget
-from budget.errors import PoolTimeout
+from budget.errors import DatabaseTimeout, PoolTimeout
 from budget.policy import Policy
 from budget.postgres import Database
 from servicekit.drain import Drain, Scope
@@ -84,6 +84,25 @@ async def test_a_pool_counts_waits_and_what_was_dropped_in_mid_work(
     await eventually(lambda: db.in_use == 0)
     assert 1 == counted(reader, "hourglass.database.interrupted")
     assert 0 == counted(reader, "hourglass.database.lost")
+
+
+async def test_queries_that_were_cut_off_are_counted_and_errors_are_not(
+    db: Database, reader: InMemoryMetricReader
+) -> None:
+    with pytest.raises(DatabaseTimeout):
+        await db.fetchval(Budget.for_work(5), BRIEF, "SELECT pg_sleep(5)")
+    with pytest.raises(LookupError):
+        async with db.transaction(Budget.for_work(5), QUERY):
+            raise LookupError
+    assert 1 == counted(reader, "hourglass.database.cut_off")
+    assert 2 == counted(reader, "hourglass.database.interrupted")
+
+
+async def test_a_pool_that_was_never_connected_shows_no_connections(reader: InMemoryMetricReader) -> None:
+    away = Database("postgresql://nobody@127.0.0.1:1/none", size=3, application_name="under-test")
+    observe_databases({"request": away}, MeterProvider([reader]).get_meter("t"))
+    assert 0 == counted(reader, "db.client.connection.count")
+    assert 3 == counted(reader, "db.client.connection.max")
 
 
 async def test_what_is_in_flight_is_shown(reader: InMemoryMetricReader) -> None:

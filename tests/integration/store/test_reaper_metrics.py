@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
-from jobs_store.reaper_loop import ReaperLoop, ReaperPace
+from jobs_store.reaper_loop import ReaperLoop, ReaperPace, Round
 from jobs_store.reaper_metrics import ReaperMetrics
 from servicekit.lifecycle import Loops, background_loops
 from tests.integration.store.locks import superuser
@@ -85,6 +85,17 @@ async def test_a_snapshot_that_stays_open_is_a_gauge_that_grows(
         finally:
             await holder.close()
         await eventually(lambda: gauges(reader)[XMIN_AGE] < 20)
+
+
+def test_a_round_that_nobody_followed_up_ages_out(reader: InMemoryMetricReader) -> None:
+    """While the database is away there are no rounds: the last figures would look like good ones."""
+    now = [0.0]
+    shown = ReaperMetrics(reader.meter, clock=lambda: now[0], stale=60.0)  # type: ignore[attr-defined]
+    shown.observe(Round(took=0.1, oldest_lease=3.0))
+    now[0] = 60.0
+    assert 3.0 == gauges(reader)[OLDEST_LEASE]
+    now[0] = 60.1
+    assert OLDEST_LEASE not in gauges(reader)
 
 
 async def test_a_round_that_broke_off_shows_nothing(store: Store, reader: InMemoryMetricReader) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from budget.errors import CommitOutcomeUnknown, DatabaseTimeout, DatabaseUnavailable
 from jobs_store.decisions import RetryTiming
@@ -13,6 +15,7 @@ from jobs_store.pacing import Backoff
 from jobs_store.rate_card import Usage
 from jobs_store.runs import Held
 from jobs_store.states import AttemptOutcome, FinishReason
+from tests.integration.servicekit.metrics import counted
 from tests.unit.worker.claimed import claimed
 from worker.active import Run
 from worker.event_log import EventLog, LogEnd, LogLimits
@@ -83,7 +86,7 @@ def _run() -> Run:
     return Run(claimed=job, log=log, lease=lease, progress=Progress(log, window=0.0, written=lambda: None))
 
 
-def _finisher(store: Store, finishes: Finishes) -> Finisher:
+def _finisher(store: Store, finishes: Finishes, *, metrics: RunMetrics | None = None) -> Finisher:
     rules = FinishRules(
         timing=RetryTiming(), jitter=lambda _: 0.0, backoff=Backoff(jitter=lambda _: 0.0), patience=5.0
     )
@@ -93,7 +96,7 @@ def _finisher(store: Store, finishes: Finishes) -> Finisher:
         cast("GroupCommit[Any, Any]", finishes),
         flusher=cast("Flusher", NoFlusher()),
         notify=lambda _: None,
-        metrics=RunMetrics(),
+        metrics=metrics or RunMetrics(),
         alarm=LaneAlarm(),
         rules=rules,
     )
@@ -121,3 +124,22 @@ async def test_a_takeover_is_no_ending_of_the_run() -> None:
     await _finisher(store, Finishes(LOST)).end(run, ANSWER)
     assert LogEnd.NOT_OWNER is run.log.end
     assert [AttemptOutcome.SUCCEEDED] == [cost.outcome for cost in store.costs]
+
+
+async def test_an_acceptance_whose_answer_was_lost_is_counted_once() -> None:
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("t")
+    lost = CommitOutcomeUnknown(dependency="postgres", method="finish_jobs")
+    finisher = _finisher(Store(AttemptOutcome.SUCCEEDED), Finishes(lost, LOST), metrics=RunMetrics(meter))
+    await finisher.end(_run(), ANSWER)
+    assert 1 == counted(reader, "hourglass.worker.runs.ended", state="SUCCEEDED")
+
+
+async def test_a_run_that_lost_its_job_counts_no_ending() -> None:
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("t")
+    await _finisher(Store(AttemptOutcome.UNKNOWN), Finishes(LOST), metrics=RunMetrics(meter)).end(
+        _run(), ANSWER
+    )
+    assert 0 == counted(reader, "hourglass.worker.runs.ended")
+    assert 1 == counted(reader, "hourglass.worker.stale_results_rejected")

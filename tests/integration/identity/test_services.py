@@ -19,9 +19,9 @@ from tests.jobs import failure, jobs_server
 from tests.postgres import TestDatabase
 from tests.tokens import bearer, identity_settings, token
 
-BY_CERTIFICATE = {"name": "jobs", "certificates": ["jobs.hourglass"], "scopes": ["read"]}
-BY_TOKEN = {"name": "jobs", "subjects": ["system:jobs"], "scopes": ["read"]}
-JOBS_TOKEN = {"user": "system:jobs", "without": ("tenant", "scope")}
+BY_CERTIFICATE: dict[str, Any] = {"name": "jobs", "certificates": ["jobs.hourglass"], "scopes": ["read"]}
+BY_TOKEN: dict[str, Any] = {"name": "jobs", "subjects": ["system:jobs"], "scopes": ["read"]}
+JOBS_TOKEN: dict[str, Any] = {"user": "system:jobs", "without": ("tenant", "scope")}
 PRICE = pb.ListPricesRequest()
 
 
@@ -54,7 +54,7 @@ async def prices(address: str, credentials: grpc.ChannelCredentials | None, meta
 
 async def test_a_service_is_known_by_its_certificate_and_any_other_is_not(tmp_path: Path) -> None:
     authority = Authority(folder=tmp_path)
-    tls = {**authority.server(), "tls_client_ca_file": authority.file}
+    tls: dict[str, Any] = {**authority.server(), "tls_client_ca_file": authority.file}
     async with pricing(**tls, services=[BY_CERTIFICATE]) as address:
         jobs = authority.credentials(authority.issue("jobs.hourglass"))
         assert (await prices(address, jobs)).models
@@ -79,7 +79,7 @@ async def test_job_service_proves_itself_to_pricing_service(
 ) -> None:
     file = tmp_path / "token"
     file.write_text(token(**JOBS_TOKEN))
-    own = {"peer_token_file": file} if proves else {}
+    own: dict[str, Any] = {"peer_token_file": file} if proves else {}
     keys = identity_settings(tmp_path)
     async with (
         pricing(**keys, services=[BY_TOKEN]) as address,

@@ -186,11 +186,8 @@ class JobReader:
             row = await transaction.fetchrow(statement("read_job"), tenant, job_id)
             if row is None:
                 raise JobNotFound(job_id)
-            return JobDetail(
-                job=_view(row),
-                limits=_limits(row),
-                ledger=row["create_ledger"],
-                running=_running(row),
+            return detail_of(
+                row,
                 attempts=await _attempts(transaction, tenant, job_id) if with_attempts else (),
                 reservations=await _reservations(transaction, tenant, job_id) if with_attempts else (),
                 content=await _content(transaction, tenant, job_id) if with_content else None,
@@ -294,6 +291,25 @@ def _usage(row: Record) -> Usage:
         input_tokens=row["input_tokens"],
         cached_input_tokens=row["cached_input_tokens"],
         output_tokens=row["output_tokens"],
+    )
+
+
+def detail_of(
+    row: Record,
+    *,
+    attempts: Many[Attempted] = (),
+    reservations: Many[Reservation] = (),
+    content: JobContent | None = None,
+) -> JobDetail:
+    """A job from its row of `read_job`."""
+    return JobDetail(
+        job=_view(row),
+        limits=_limits(row),
+        ledger=row["create_ledger"],
+        running=_running(row),
+        attempts=attempts,
+        reservations=reservations,
+        content=content,
     )
 
 

@@ -30,7 +30,7 @@ export TORTURE_SECONDS
 export SEED
 
 .PHONY: help setup demo up test test-unit test-integration test-system test-faults torture mutants lint type imports format licences sbom \
-	scenarios bench-first bench-budget bench-stream bench-jobs soak proto proto-check proto-baseline catalog config migrate lock prometheus clean-data clean
+	scenarios bench-first bench-budget bench-stream bench-jobs bench-reads soak proto proto-check proto-baseline catalog config migrate lock prometheus clean-data clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench-budget: $(READY) ## What budgets cost and what they keep when dependencies
 
 bench-stream: $(READY) ## What watching costs and how late it is, against targets
 	@$(BIN)/python -m bench.stream
+
+bench-reads: $(READY) ## GetJob under row-level security beside a bare handler, against its target
+	@$(BIN)/python -m bench.reads
 
 bench-jobs: $(READY) ## What a job costs, drains, pick-up, a million finished jobs: figures against targets
 	@$(BIN)/python -m bench.jobs

@@ -1,7 +1,7 @@
 """The servicer context that handlers get: grpc's own, plus the Call, the codec and our trailers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Never
+from typing import Any, Never, TypeVar
 
 import grpc
 from google.rpc.status_pb2 import Status
@@ -10,6 +10,8 @@ from budget.timer import Waits
 from servicekit.call import Call
 from servicekit.endings import CallerGone, Verdict, aborted
 from servicekit.errors import FieldViolation, InvalidRequest, status_of_code
+
+Message = TypeVar("Message")
 
 Trailers = tuple[tuple[str, str | bytes], ...]
 STATUS_DETAILS = "grpc-status-details-bin"
@@ -83,16 +85,21 @@ class ServedContext(grpc.aio.ServicerContext[Any, Any]):
             raise CallerGone from error
 
     def writer(
-        self, waits: Waits, *, limit: float, late: Callable[[], Exception]
-    ) -> Callable[[Any], Awaitable[None]]:
+        self,
+        encoded: Callable[[Message], bytes],
+        waits: Waits,
+        *,
+        limit: float,
+        late: Callable[[], Exception],
+    ) -> Callable[[Message], Awaitable[None]]:
         """As `write`, for streams of very many messages: each may take `limit` seconds, or `late` is raised.
 
-        One frame between a handler and grpc, and one timer for all.
+        One frame between a handler and grpc, and one timer for all. encoded: the bytes of a message.
         """
-        encode, inner = self._codec.encode, self._inner
+        inner = self._inner
 
-        async def write(message: Any) -> None:
-            raw = encode(message)
+        async def write(message: Message) -> None:
+            raw = encoded(message)
             try:
                 with waits.time_limit(seconds=limit):
                     await (inner.write(raw) if self._headers_sent else self.write(raw))

@@ -11,6 +11,7 @@ _FIRST_SECOND: Final = -62_135_596_800  # 0001-01-01T00:00:00Z
 _LAST_SECOND: Final = 253_402_300_799  # 9999-12-31T23:59:59Z
 _MAX_DURATION_SECONDS: Final = 315_576_000_000
 _NANOS: Final = 1_000_000_000
+_DAY: Final = 86_400
 
 
 class MalformedTime(ValueError):
@@ -21,9 +22,8 @@ def timestamp_of(moment: datetime) -> Timestamp:
     """The Timestamp of an aware datetime, exact to its microseconds."""
     if moment.tzinfo is None:
         raise MalformedTime("a time without a zone says nothing")
-    micros = (moment - _EPOCH) // timedelta(microseconds=1)
-    seconds, rest = divmod(micros, 1_000_000)
-    return Timestamp(seconds=seconds, nanos=rest * 1000)
+    since = moment - _EPOCH
+    return Timestamp(seconds=since.days * _DAY + since.seconds, nanos=since.microseconds * 1000)
 
 
 def datetime_of(timestamp: Timestamp) -> datetime:

@@ -26,12 +26,13 @@ class Place(StrEnum):
 
 def place_of(event: Event, cursor: Sequence) -> Place:
     """Whether a live event is the next one, was read already, or comes after some that only the store has."""
-    if event.sequence <= cursor:
+    sequence = event.sequence
+    if sequence <= cursor:
         return Place.BEHIND
-    if epoch_of(event.sequence) == epoch_of(cursor):
-        follows = event.sequence == cursor + 1
+    if sequence >> EPOCH_BITS == cursor >> EPOCH_BITS:
+        follows = sequence == cursor + 1
     else:
-        follows = _number_of(event.sequence) == _FIRST and last_durable(event) <= cursor
+        follows = _number_of(sequence) == _FIRST and last_durable(event) <= cursor
     return Place.NEXT if follows else Place.BEYOND_A_GAP
 
 

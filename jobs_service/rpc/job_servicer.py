@@ -132,13 +132,11 @@ class JobServicer(pb_grpc.JobServiceServicer):
         await asyncio.create_task(self._watch(watch, served(context)), name=f"watch {watch.job_id}")
 
     async def _watch(self, watch: WatchRequest, context: ServedContext) -> None:
-        encoded = self._watch_answers.encoded
         with closing(Waits.here()) as waits:
             # A watcher that does not read is let go, with its cursor; until then it holds one window.
-            write = context.writer(waits, limit=self._write_limit, late=Resume)
-            await self._use.watcher.watch(
-                watch, budget=context.call.budget, send=lambda item: write(encoded(item))
-            )
+            encoded = self._watch_answers.encoded
+            send = context.writer(encoded, waits, limit=self._write_limit, late=Resume)
+            await self._use.watcher.watch(watch, budget=context.call.budget, send=send)
 
     @override
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:

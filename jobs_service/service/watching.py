@@ -139,7 +139,7 @@ class _Outlet:
     async def events(self, events: Iterable[Event]) -> None:
         """Sends those that are wanted. One frame for as many as there are: a busy stream lives here."""
         for event in events:
-            if is_wanted(event, self._kinds):
+            if not self._kinds or is_wanted(event, self._kinds):
                 await self._send(event)
                 self.cursor = event.sequence
                 self._last = self._clock()

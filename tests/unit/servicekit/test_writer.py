@@ -47,7 +47,7 @@ async def reader() -> Reader:
 def writer(reader: Any, waits: Waits, limit: float = LONG) -> Write:
     absent: Any = None
     context = ServedContext(reader, call=absent, codec=Codec(), abort=absent)
-    return context.writer(waits, limit=limit, late=Resume)
+    return context.writer(bytes, waits, limit=limit, late=Resume)
 
 
 async def test_headers_leave_once_and_before_the_first_message(reader: Reader) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,7 +13,7 @@ import yaml
 from jobsctl.__main__ import run
 from jobsctl.exits import ExitCode
 from servicekit.health import LIVENESS, READINESS
-from tests.unit.deploy.described import KUBERNETES, Document, Process, deployed, of_kind, rendered
+from tests.unit.deploy.described import DEPLOY, KUBERNETES, Document, Process, deployed, of_kind, rendered
 
 EXAMPLE: Final = "overlays/example"
 FOREIGN: Final = frozenset({"Certificate", "PodMonitor"})
@@ -169,4 +170,7 @@ def test_the_metric_that_workers_are_scaled_by_is_the_one_that_is_made_for_it() 
     (rule,) = adapter["rules"]["external"]
     scaler = of_kind(rendered(EXAMPLE), "HorizontalPodAutoscaler")["worker"]["spec"]
     assert [rule["name"]["as"]] == [one["external"]["metric"]["name"] for one in scaler["metrics"]]
-    assert rule["seriesQuery"] in rule["metricsQuery"]
+    recorded = (DEPLOY / "prometheus" / "recording_rules.yml").read_text()
+    series = set(re.findall(r"hourglass_\w+", rule["metricsQuery"]))
+    assert {rule["seriesQuery"], "hourglass_lane_closed"} == series
+    assert [] == [name for name in series if f"({name})" not in recorded]

@@ -11,6 +11,7 @@ from jobs_service.policies import POLICIES
 from jobs_service.settings import JobsSettings
 from servicekit.admission import Refusal
 from servicekit.admission_settings import AdmittingServerSettings
+from servicekit.identity.settings import IdentitySettings
 from servicekit.methods import Admission
 from servicekit.settings import SettingsError
 

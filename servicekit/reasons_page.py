@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from servicekit.reasons import CORE_ANSWERS, REASONS, Reason
+from servicekit.core_answers import CORE_ANSWERS
+from servicekit.reasons import REASONS, Reason
 
 
 def as_markdown(reasons: Iterable[Reason] = REASONS.values()) -> str:

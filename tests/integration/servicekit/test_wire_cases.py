@@ -17,9 +17,9 @@ import structlog
 
 from budget.core import Budget
 from servicekit.call import Arrival, Principal, call_of, development_principal
+from servicekit.core_answers import CORE_ANSWERS
 from servicekit.drain import Drain
 from servicekit.methods import Kind, MethodPolicy
-from servicekit.reasons import CORE_ANSWERS
 from servicekit.request import Terms
 from servicekit.server import Server
 from servicekit.settings import ServerSettings

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from jobsctl.__main__ import run
+from jobsctl.commands.options import global_options
 from jobsctl.exits import ExitCode
 from servicekit.health import LIVENESS, READINESS
 from tests.unit.deploy.described import DEPLOY, KUBERNETES, Document, Process, deployed, of_kind, rendered
@@ -29,6 +30,8 @@ def pods(documents: Sequence[Document]) -> Iterator[Document]:
     for document in documents:
         if document["kind"] in {"Deployment", "Job"}:
             yield document["spec"]["template"]
+        if document["kind"] == "CronJob":
+            yield document["spec"]["jobTemplate"]["spec"]["template"]
 
 
 @functools.cache
@@ -157,6 +160,57 @@ def test_policies_let_through_what_the_processes_call() -> None:
     assert names <= policies.keys()
     for name in names:
         assert {"matchLabels": {"app.kubernetes.io/name": name}} in selected
+
+
+@pytest.mark.parametrize("folder", ["base", EXAMPLE])
+def test_a_verification_asks_job_service_with_what_jobsctl_reads(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = of_kind(rendered(folder), "CronJob")["verify"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    program, *arguments = container["args"]
+    variables = {one["name"]: one["value"] for one in container["env"]}
+    mounted = {each["mountPath"] for each in container.get("volumeMounts", ())}
+    files = {value.rpartition("/")[0] for value in variables.values() if value.startswith("/")}
+    port = deployed(folder)["jobs-service"].listens_at()
+    assert ("jobsctl", ExitCode.OK) == (program, run([*arguments, "--help"]))
+    assert "Usage: jobsctl verify" in capsys.readouterr().out
+    assert f"jobs-service:{port}" == variables["JOBSCTL_SERVER"]
+    assert set() == variables.keys() - {one.envvar for one in global_options(with_defaults=True)}
+    assert mounted == files
+
+
+def test_over_tls_a_verification_proves_itself_and_sees_no_private_key() -> None:
+    pod = of_kind(rendered(EXAMPLE), "CronJob")["verify"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    secrets = {volume["secret"]["secretName"]: volume["secret"].get("items") for volume in pod["volumes"]}
+    assert {
+        "jobs-service-tls": [{"key": "ca.crt", "path": "ca.crt"}],
+        "hourglass-operator": None,
+    } == secrets
+    variables = {one["name"] for one in pod["containers"][0]["env"]}
+    assert {"JOBSCTL_TLS_CA", "JOBSCTL_TOKEN_FILE"} <= variables
+
+
+def test_a_verification_runs_each_day_and_is_not_repeated_for_what_it_found() -> None:
+    cron = of_kind(rendered(EXAMPLE), "CronJob")["verify"]["spec"]
+    minute, hour, *days = cron["schedule"].split()
+    assert (True, True, ["*", "*", "*"]) == (minute.isdigit(), hour.isdigit(), days)
+    job = cron["jobTemplate"]["spec"]
+    (rule,) = job["podFailurePolicy"]["rules"]
+    (container,) = job["template"]["spec"]["containers"]
+    assert ("FailJob", container["name"]) == (rule["action"], rule["onExitCodes"]["containerName"])
+    assert [ExitCode.REFUSED, ExitCode.USAGE] == rule["onExitCodes"]["values"]
+
+
+def test_a_verification_gets_through_the_policies() -> None:
+    policies = of_kind(rendered(EXAMPLE), "NetworkPolicy")
+    pod = of_kind(rendered(EXAMPLE), "CronJob")["verify"]["spec"]["jobTemplate"]["spec"]["template"]
+    labels = pod["metadata"]["labels"]
+    (way_out,) = policies["verify"]["spec"]["egress"]
+    (way_in,) = policies["jobs-service"]["spec"]["ingress"]
+    assert policies["verify"]["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "jobs-service"}}}] == way_out["to"]
+    assert {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "verify"}}} in way_in["from"]
 
 
 def test_no_manifest_holds_a_secret() -> None:

@@ -51,6 +51,10 @@ class Quiet:
         self.others.extend(one.others for one in kept)
         return [one.result for one in done if one in kept]
 
+    def processor_seconds(self) -> float:
+        """What all of our processes have used so far; those that have ended count no more."""
+        return sum(map(_seconds, self._ours()))
+
     async def _round(self, work: Callable[[], Awaitable[Result]]) -> Round[Result]:
         busy, total, ours = self._used()
         result = await self._watching_the_clock(work)
@@ -80,7 +84,7 @@ class Quiet:
         times = psutil.cpu_times()
         total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
         idle = times.idle + getattr(times, "iowait", 0.0)
-        return total - idle, total, sum(map(_seconds, self._ours()))
+        return total - idle, total, self.processor_seconds()
 
     def _ours(self) -> set[psutil.Process]:
         found = set()

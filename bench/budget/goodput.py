@@ -1,5 +1,6 @@
 """A dependency of fixed capacity, asked for up to three times as much: how many answers come in time?"""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,11 +25,13 @@ NAMES: Final = {"admitted": "admission on", "served": "budgets, admission off", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One side under one load. `good`: OK answers a second; `busy`: processors that the service used."""
+    """One side under one load. `good`: OK answers a second; `busy`: processors that the service used;
+    `machine`: the share of all processors that everything here used, callers and database included."""
 
     good: float
     slowest: float
     busy: float
+    machine: float
 
 
 Curves = Mapping[tuple[str, float], Point]
@@ -39,7 +42,7 @@ async def measure(environment: Environment) -> list[Figure]:
     sides = {name: await environment.side(name) for name in SIDES}
     rounds = await environment.quiet.rounds(lambda: _curves(environment, sides), most=ROUNDS)
     shares = {name: [_share(curves, name) for curves in rounds] for name in SIDES}
-    busy = [_knee(curves, "admitted").busy for curves in rounds]
+    knees = [_knee(curves, "admitted") for curves in rounds]
     curves = _middle(rounds)
     return [
         Figure(
@@ -58,12 +61,18 @@ async def measure(environment: Environment) -> list[Figure]:
             },
         ),
         Figure(
-            name="processors used by the service at the peak",
+            name="share of the machine's processors in use at the peak",
             unit="",
-            ours=middle(busy),
+            ours=middle([knee.machine for knee in knees]),
             target=0.5,
             at_least=False,
-            samples=busy,
+            samples=[knee.machine for knee in knees],
+        ),
+        Figure(
+            name="processors used by the service at the peak, of one",
+            unit="",
+            ours=middle([knee.busy for knee in knees]),
+            samples=[knee.busy for knee in knees],
         ),
     ]
 
@@ -93,11 +102,17 @@ async def _point(environment: Environment, side: Side, load: float) -> Point:
     """Measured after the load has been there for SETTLE seconds."""
     asked: dict[str, Any] = {"model": SLOTTED, "rate": load * CAPACITY, "seed": 7}
     await environment.load(side, "open", seconds=SETTLE, **asked)
-    before = await side.processor_seconds()
+    before, all_before = await side.processor_seconds(), environment.quiet.processor_seconds()
     answers = await environment.load(side, "open", seconds=SECONDS, **asked)
     used = await side.processor_seconds() - before
+    used_by_all = environment.quiet.processor_seconds() - all_before
     slowest = percentile(answers.good, 0.99) * 1000 if answers.good else 0.0
-    return Point(good=len(answers.good) / SECONDS, slowest=slowest, busy=used / answers.seconds)
+    return Point(
+        good=len(answers.good) / SECONDS,
+        slowest=slowest,
+        busy=used / answers.seconds,
+        machine=used_by_all / answers.seconds / (os.cpu_count() or 1),
+    )
 
 
 def _share(curves: Curves, side: str) -> float:
@@ -120,6 +135,7 @@ def _middle(rounds: Sequence[Curves]) -> Curves:
             good=middle([curves[key].good for curves in rounds]),
             slowest=middle([curves[key].slowest for curves in rounds]),
             busy=middle([curves[key].busy for curves in rounds]),
+            machine=middle([curves[key].machine for curves in rounds]),
         )
         for key in rounds[0]
     }
